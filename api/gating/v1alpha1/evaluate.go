@@ -1,0 +1,103 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	// GatesOpenCondition on a Flux source is True while its gates let new artifacts out.
+	GatesOpenCondition = "GatesOpen"
+
+	// AllGatesOpenReason says that every referenced gate is open, or that none is referenced.
+	AllGatesOpenReason = "AllGatesOpen"
+	// OneGateOpenReason says that 'oneOf' is required and a gate is open.
+	OneGateOpenReason = "OneGateOpen"
+	// GateClosedReason says that a gate which would have to be open is closed.
+	GateClosedReason = "GateClosed"
+	// GateNotFoundReason says that a gate which would have to be open does not exist.
+	GateNotFoundReason = "GateNotFound"
+)
+
+// Evaluation is what a set of gates amounts to.
+type Evaluation struct {
+	// Open tells whether the gates let new things through.
+	Open bool
+	// Reason is one of AllGatesOpenReason, OneGateOpenReason, GateClosedReason, GateNotFoundReason.
+	Reason string
+	// Message names every gate that was inspected with its state, those that hold things back first.
+	Message string
+}
+
+// Evaluate decides whether the referenced gates are open. It is the one place that does: both controllers and the CLI call it.
+// Found maps a reference, as written in refs, to the Gate that it names; a reference that is not in it counts as a missing
+// gate, which is never open. No references, nil included, is open.
+func Evaluate(refs *GateReferences, found map[GateReference]*Gate) Evaluation {
+	if refs == nil || len(refs.Refs) == 0 {
+		return Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"}
+	}
+
+	var missing, closed, open []string
+	for _, ref := range refs.Refs {
+		switch gate := found[ref]; {
+		case gate == nil:
+			missing = append(missing, fmt.Sprintf("gate %s does not exist", ref))
+		case gate.Spec.Closed:
+			closed = append(closed, describe(ref, "closed", gate))
+		default:
+			open = append(open, describe(ref, "open", gate))
+		}
+	}
+
+	oneOf := refs.Require == RequireOneOf
+	switch {
+	case oneOf && len(open) > 0:
+		return Evaluation{Open: true, Reason: OneGateOpenReason, Message: join(open, missing, closed)}
+	case len(missing) > 0:
+		return Evaluation{Reason: GateNotFoundReason, Message: join(missing, closed, open)}
+	case len(closed) > 0:
+		return Evaluation{Reason: GateClosedReason, Message: join(closed, open)}
+	default:
+		return Evaluation{Open: true, Reason: AllGatesOpenReason, Message: join(open)}
+	}
+}
+
+func describe(ref GateReference, state string, gate *Gate) string {
+	if reason := shorten(gate.Annotations[ReasonAnnotation]); reason != "" {
+		return fmt.Sprintf("gate %s is %s (%s)", ref, state, reason)
+	}
+	return fmt.Sprintf("gate %s is %s", ref, state)
+}
+
+// shorten keeps an annotation of any length from filling the messages that quote it.
+func shorten(reason string) string {
+	const most = 200
+	if runes := []rune(strings.TrimSpace(reason)); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return strings.TrimSpace(reason)
+}
+
+func join(groups ...[]string) string {
+	var all []string
+	for _, group := range groups {
+		all = append(all, group...)
+	}
+	return strings.Join(all, "; ")
+}

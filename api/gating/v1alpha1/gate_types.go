@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// GateKind is the kind of a Gate.
+	GateKind = "Gate"
+
+	// ReasonAnnotation on a Gate says in a person's words why it is open or closed.
+	// Every message about the gate carries it.
+	ReasonAnnotation = "gating.toolkit.fluxcd.io/reason"
+
+	// OpenCondition on a Gate is True while the gate is open. Its reason is OpenReason or ClosedReason.
+	OpenCondition = "Open"
+	// OpenReason is the reason of OpenCondition while the gate is open.
+	OpenReason = "Open"
+	// ClosedReason is the reason of OpenCondition while the gate is closed.
+	ClosedReason = "Closed"
+)
+
+// GateSpec is the desired state of a Gate.
+type GateSpec struct {
+	// Closed is the gate's only switch: while it is true, whatever refers to the gate is held back.
+	// +required
+	Closed bool `json:"closed"`
+}
+
+// GateStatus is the observed state of a Gate.
+type GateStatus struct {
+	// ObservedGeneration is the generation of the Gate that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions of the Gate: 'Ready' and 'Open'.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// LastTransitionTime is when the gate was last seen to open or close.
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+
+	// Sources is how many Flux sources name this gate.
+	// +optional
+	Sources int32 `json:"sources"`
+
+	// Held is how many of these sources are held back now, by this gate or by another one that they name.
+	// +optional
+	Held int32 `json:"held"`
+
+	// Pipelines is how many Pipelines name this gate as a precondition of a promotion.
+	// +optional
+	Pipelines int32 `json:"pipelines"`
+}
+
+// Gate is an open or closed point of control. Flux sources and Pipelines name the gates that hold them back while closed.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=sluice
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Open")].reason`
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.lastTransitionTime`
+// +kubebuilder:printcolumn:name="Held",type=integer,JSONPath=`.status.held`
+// +kubebuilder:printcolumn:name="Sources",type=integer,JSONPath=`.status.sources`,priority=1
+// +kubebuilder:printcolumn:name="Pipelines",type=integer,JSONPath=`.status.pipelines`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.metadata.annotations.gating\.toolkit\.fluxcd\.io/reason`
+type Gate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the desired state of the Gate.
+	// +required
+	Spec GateSpec `json:"spec"`
+
+	// Status is the observed state of the Gate.
+	// +kubebuilder:default={"observedGeneration":-1}
+	// +optional
+	Status GateStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the Gate.
+func (g *Gate) GetConditions() []metav1.Condition { return g.Status.Conditions }
+
+// SetConditions replaces the conditions of the Gate.
+func (g *Gate) SetConditions(conditions []metav1.Condition) { g.Status.Conditions = conditions }
+
+// GateList is a list of Gates.
+// +kubebuilder:object:root=true
+type GateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Gate `json:"items"`
+}

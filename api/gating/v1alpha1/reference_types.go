@@ -1,0 +1,82 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	// GatesAnnotation on a Flux source names its gates, separated by commas, where the source's CRD has no spec.gates.
+	GatesAnnotation = "gating.toolkit.fluxcd.io/gates"
+	// RequireAnnotation goes with GatesAnnotation: 'all' (default) or 'oneOf'.
+	RequireAnnotation = "gating.toolkit.fluxcd.io/require"
+)
+
+// Requirement says how many of the referenced gates must be open.
+// +kubebuilder:validation:Enum=all;oneOf
+type Requirement string
+
+const (
+	// RequireAll asks for every gate to be open.
+	RequireAll Requirement = "all"
+	// RequireOneOf asks for at least one gate to be open.
+	RequireOneOf Requirement = "oneOf"
+)
+
+// GateReference is the name of a Gate in the namespace of the object that refers to it.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+type GateReference string
+
+// GateReferences names the gates that hold an object back, and how many of them must be open.
+type GateReferences struct {
+	// Require is 'all' when every gate must be open (the default), or 'oneOf' when a single open gate is enough.
+	// +kubebuilder:default=all
+	// +optional
+	Require Requirement `json:"require,omitempty"`
+
+	// Refs are the names of the gates, in the namespace of the object that refers to them. Without any, nothing is held back.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Refs []GateReference `json:"refs,omitempty"`
+}
+
+// ReferencesFromAnnotations reads GatesAnnotation and RequireAnnotation. It returns nil when the first is absent or names
+// nothing, and an error that says what to write when the second is neither 'all' nor 'oneOf'.
+func ReferencesFromAnnotations(annotations map[string]string) (*GateReferences, error) {
+	refs := &GateReferences{Require: RequireAll}
+	for _, name := range strings.Split(annotations[GatesAnnotation], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			refs.Refs = append(refs.Refs, GateReference(name))
+		}
+	}
+	if len(refs.Refs) == 0 {
+		return nil, nil
+	}
+	switch require := Requirement(annotations[RequireAnnotation]); require {
+	case "":
+	case RequireAll, RequireOneOf:
+		refs.Require = require
+	default:
+		return nil, fmt.Errorf("annotation %s is %q: it must be 'all' or 'oneOf'", RequireAnnotation, require)
+	}
+	return refs, nil
+}

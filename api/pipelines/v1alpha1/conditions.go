@@ -1,0 +1,48 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+const (
+	// PromotionPendingCondition is True exactly while the first environment isn't settled on one revision, so that there
+	// is nothing to promote yet.
+	PromotionPendingCondition = "PromotionPending"
+
+	// EnvironmentNotReadyReason says that the targets of an environment are not all ready on one revision.
+	EnvironmentNotReadyReason = "EnvironmentNotReady"
+	// TargetNotReadableReason says that a target's state is not known, so that nothing can be decided past it.
+	TargetNotReadableReason = "TargetNotReadable"
+	// RollingOutReason says that a promoted revision has reached an environment but not settled there.
+	RollingOutReason = "RollingOut"
+	// WaitingForPreconditionsReason says that a promotion waits for its gates or approvals.
+	WaitingForPreconditionsReason = "WaitingForPreconditions"
+	// PullRequestOpenReason says that a promotion waits for its pull request to be merged.
+	PullRequestOpenReason = "PullRequestOpen"
+	// PromotingReason says that a promotion is about to be attempted.
+	PromotingReason = "Promoting"
+	// PromotedReason says that a promotion was carried out and its environment has yet to run the revision.
+	PromotedReason = "Promoted"
+	// PromotionFailedReason says that the last attempt at a promotion failed and will be repeated.
+	PromotionFailedReason = "PromotionFailed"
+	// PromotionAbandonedReason says that a promotion's pull request was closed without being merged.
+	PromotionAbandonedReason = "PromotionAbandoned"
+	// NoPromotionReason says that an environment doesn't run the revision and that the Pipeline has no promotion for it.
+	NoPromotionReason = "NoPromotion"
+	// UpToDateReason says that every environment runs the revision.
+	UpToDateReason = "UpToDate"
+	// InvalidSpecReason says that the Pipeline can't be acted on until its spec is corrected.
+	InvalidSpecReason = "InvalidSpec"
+)

@@ -1,0 +1,374 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+)
+
+const (
+	// PipelineKind is the kind of a Pipeline.
+	PipelineKind = "Pipeline"
+
+	// PipelineFinalizer keeps a deleted Pipeline until its open pull requests were closed, for a minute at most.
+	PipelineFinalizer = "finalizers.pipelines.weave.works"
+)
+
+// PipelineSpec is the desired state of a Pipeline.
+type PipelineSpec struct {
+	// AppRef names the application object that every target of the Pipeline holds in its own namespace. It may be of any
+	// kind that has a 'Ready' condition and a 'status.lastAppliedRevision', besides Flux's HelmRelease.
+	// +required
+	AppRef LocalAppReference `json:"appRef"`
+
+	// Suspend stops the Pipeline: nothing is promoted, and open pull requests are left as they are. Defaults to false.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// Environments are the stations of a revision, in order. The revision that settles in the first one travels through
+	// the others. The list may be empty. The names are unique.
+	// +listType=map
+	// +listMapKey=name
+	// +required
+	Environments []Environment `json:"environments"`
+
+	// Promotion says how a revision gets into every environment that has no promotion of its own.
+	// Without any, the Pipeline only shows what runs where.
+	// +optional
+	Promotion *Promotion `json:"promotion,omitempty"`
+}
+
+// Environment is one station of a revision.
+type Environment struct {
+	// Name of the environment, such as 'dev' or 'prod'.
+	// +required
+	Name string `json:"name"`
+
+	// Targets are the places that make up this environment.
+	// An environment without targets is passed over; as the first one it keeps the Pipeline pending.
+	// +required
+	Targets []Target `json:"targets"`
+
+	// Promotion says how a revision gets into this environment. It replaces spec.promotion as a whole.
+	// +optional
+	Promotion *Promotion `json:"promotion,omitempty"`
+}
+
+// Target is a namespace of a cluster, in which the application object is looked up.
+type Target struct {
+	// Namespace of the application object.
+	// +required
+	Namespace string `json:"namespace"`
+
+	// ClusterRef names the cluster of the application object. Defaults to the cluster that the Pipeline is in.
+	// +optional
+	ClusterRef *CrossNamespaceClusterReference `json:"clusterRef,omitempty"`
+}
+
+// Promotion says how a revision gets into an environment, and what it has to wait for.
+type Promotion struct {
+	// Manual makes each promotion wait for a person's approval. Defaults to false.
+	// +optional
+	Manual bool `json:"manual,omitempty"`
+
+	// Gates hold promotions back while they are closed. They are in the Pipeline's namespace.
+	// +optional
+	Gates *gatingv1.GateReferences `json:"gates,omitempty"`
+
+	// Strategy is the means of promotion: exactly one of 'pull-request' and 'notification'.
+	// +required
+	Strategy Strategy `json:"strategy"`
+}
+
+// Strategy is the means of promotion: exactly one of PullRequest and Notification.
+type Strategy struct {
+	// PullRequest promotes by a pull request that sets the fields marked for the environment.
+	// +optional
+	PullRequest *PullRequestPromotion `json:"pull-request,omitempty"`
+
+	// Notification promotes by an event that is posted to Flux's notification-controller.
+	// +optional
+	Notification *NotificationPromotion `json:"notification,omitempty"`
+
+	// SecretRef names a Secret in the Pipeline's namespace whose 'hmac-key' authenticates requests for approval.
+	// +optional
+	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
+}
+
+// GitProviderType is a kind of Git host.
+type GitProviderType string
+
+const (
+	// GitHub is github.com, or GitHub Enterprise at any other host.
+	GitHub GitProviderType = "github"
+	// GitLab is gitlab.com or a self-hosted GitLab.
+	GitLab GitProviderType = "gitlab"
+	// BitbucketServer is Bitbucket Server or Data Center.
+	BitbucketServer GitProviderType = "bitbucket-server"
+	// AzureDevOps is Azure DevOps.
+	AzureDevOps GitProviderType = "azure-devops"
+	// Gitea is a Gitea or Forgejo.
+	Gitea GitProviderType = "gitea"
+)
+
+// PullRequestPromotion promotes by a pull request.
+type PullRequestPromotion struct {
+	// Type is the kind of Git host. This version opens pull requests on 'github' and 'gitea'; a promotion of another type
+	// fails with a message that says so.
+	// +kubebuilder:validation:Enum=github;gitlab;bitbucket-server;azure-devops;gitea
+	// +required
+	Type GitProviderType `json:"type"`
+
+	// URL is the HTTPS address of the repository that holds the marked fields.
+	// +required
+	URL string `json:"url"`
+
+	// BaseBranch is the branch that the pull request is to be merged into.
+	// +required
+	BaseBranch string `json:"baseBranch"`
+
+	// SecretRef names a Secret in the Pipeline's namespace: 'username' and 'password' for Git, 'token' for the API of the
+	// Git host, each standing in for the other when it is absent, and 'ca.crt' or 'caFile' for a host with a CA of its own.
+	// +required
+	SecretRef meta.LocalObjectReference `json:"secretRef"`
+}
+
+// NotificationPromotion promotes by an event. It has no settings.
+type NotificationPromotion struct{}
+
+// PipelineStatus is the observed state of a Pipeline.
+type PipelineStatus struct {
+	meta.ReconcileRequestStatus `json:",inline"`
+	meta.ForceRequestStatus     `json:",inline"`
+
+	// ObservedGeneration is the generation of the Pipeline that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions of the Pipeline: 'Ready', 'Reconciling', 'Stalled' and 'PromotionPending'.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// Revision is the one that travels through the Pipeline: all targets of the first environment are ready on it.
+	// It is empty while the first environment isn't settled.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
+	// Environments holds the state of each environment by its name.
+	// +optional
+	Environments map[string]*EnvironmentStatus `json:"environments,omitempty"`
+}
+
+// EnvironmentStatus is the observed state of an environment.
+type EnvironmentStatus struct {
+	// WaitingApproval holds the revision whose promotion into this environment waits for a person's approval.
+	// +optional
+	WaitingApproval WaitingApproval `json:"waitingApproval,omitempty"`
+
+	// Targets holds the state of each target, in the order of the spec.
+	// +optional
+	Targets []TargetStatus `json:"targets,omitempty"`
+
+	// Promotion is the record of the last promotion into this environment that was needed.
+	// +optional
+	Promotion *PromotionRecord `json:"promotion,omitempty"`
+
+	// History holds the records of the ten promotions before it, newest first.
+	// +kubebuilder:validation:MaxItems=10
+	// +optional
+	History []PromotionRecord `json:"history,omitempty"`
+}
+
+// WaitingApproval is what waits for a person's approval.
+type WaitingApproval struct {
+	// Revision that waits for approval. It is empty when none does.
+	Revision string `json:"revision"`
+}
+
+// TargetStatus is the observed state of a target.
+type TargetStatus struct {
+	// ClusterAppRef names the application object and the cluster that it is in.
+	ClusterAppRef ClusterAppReference `json:"clusterAppRef"`
+
+	// Namespace of the application object.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// Ready is true if the application object's 'Ready' condition is True for its current generation.
+	Ready bool `json:"ready"`
+
+	// Revision that the application object runs. It is empty if none was ever applied, or if the object can't be read.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
+	// Error says why the application object isn't ready or can't be read. It is empty otherwise.
+	// +optional
+	Error string `json:"error,omitempty"`
+}
+
+// PromotionState is where the promotion of a revision into an environment stands.
+// +kubebuilder:validation:Enum=unapproved;unattempted;created;failed;succeeded;abandoned
+type PromotionState string
+
+const (
+	// PromotionUnapproved waits for its preconditions.
+	PromotionUnapproved PromotionState = "unapproved"
+	// PromotionUnattempted has had its preconditions met; its first attempt has not ended.
+	PromotionUnattempted PromotionState = "unattempted"
+	// PromotionCreated has an open pull request.
+	PromotionCreated PromotionState = "created"
+	// PromotionFailed had its last attempt fail. It is attempted again, with backoff, for ever.
+	PromotionFailed PromotionState = "failed"
+	// PromotionSucceeded has been carried out: merged or notified. It ends the matter for this revision.
+	PromotionSucceeded PromotionState = "succeeded"
+	// PromotionAbandoned was closed without being merged. It ends the matter for this revision.
+	PromotionAbandoned PromotionState = "abandoned"
+)
+
+// Ended tells whether nothing more will be attempted for the revision.
+func (s PromotionState) Ended() bool {
+	return s == PromotionSucceeded || s == PromotionAbandoned
+}
+
+// PromotionRecord is the record of the promotion of one revision into one environment.
+type PromotionRecord struct {
+	// Revision that is promoted.
+	Revision string `json:"revision"`
+
+	// State of the promotion.
+	State PromotionState `json:"state"`
+
+	// Message says in a sentence what the promotion waits for, or how it ended.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Preconditions as they were last seen.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Preconditions []PreconditionStatus `json:"preconditions,omitempty"`
+
+	// Attempts counts how often the promotion was attempted.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+
+	// LastError is why the last attempt failed. It is cleared by one that doesn't.
+	// +optional
+	LastError string `json:"lastError,omitempty"`
+
+	// StartTime is when the promotion was found to be needed. It tells this promotion from earlier ones of the same revision.
+	StartTime metav1.Time `json:"startTime"`
+
+	// LastAttemptTime is when the last attempt began.
+	// +optional
+	LastAttemptTime *metav1.Time `json:"lastAttemptTime,omitempty"`
+
+	// NextAttemptTime is when a failed promotion is attempted again.
+	// +optional
+	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
+
+	// CompletionTime is when the promotion succeeded or was abandoned.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// PullRequest is the one that carries the promotion.
+	// +optional
+	PullRequest *PullRequestStatus `json:"pullRequest,omitempty"`
+}
+
+// PreconditionStatus is what one precondition of a promotion was last seen to be.
+type PreconditionStatus struct {
+	// Type of the precondition, such as 'Gates' or 'Approval'.
+	Type string `json:"type"`
+
+	// Met tells whether the promotion may go ahead as far as this precondition is concerned.
+	Met bool `json:"met"`
+
+	// Reason is one word that says why.
+	Reason string `json:"reason"`
+
+	// Message says why, and what would change it.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// PullRequestStatus identifies a pull request.
+type PullRequestStatus struct {
+	// URL at which a person finds the pull request.
+	URL string `json:"url"`
+
+	// Number of the pull request on its Git host.
+	Number int64 `json:"number"`
+
+	// Branch that the pull request is made from.
+	Branch string `json:"branch"`
+
+	// HeadCommit is the commit at the head of the branch.
+	// +optional
+	HeadCommit string `json:"headCommit,omitempty"`
+}
+
+// Pipeline carries a revision of an application from environment to environment.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=sluice
+// +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.appRef.name`
+// +kubebuilder:printcolumn:name="App Kind",type=string,JSONPath=`.spec.appRef.kind`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Pipeline struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the desired state of the Pipeline.
+	// +optional
+	Spec PipelineSpec `json:"spec,omitempty"`
+
+	// Status is the observed state of the Pipeline.
+	// +kubebuilder:default={"observedGeneration":-1}
+	// +optional
+	Status PipelineStatus `json:"status,omitempty"`
+}
+
+// PromotionInto returns the promotion that applies to an environment: its own, else that of the Pipeline, else nil.
+func (p *Pipeline) PromotionInto(env *Environment) *Promotion {
+	if env.Promotion != nil {
+		return env.Promotion
+	}
+	return p.Spec.Promotion
+}
+
+// GetConditions returns the conditions of the Pipeline.
+func (p *Pipeline) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// SetConditions replaces the conditions of the Pipeline.
+func (p *Pipeline) SetConditions(conditions []metav1.Condition) { p.Status.Conditions = conditions }
+
+// PipelineList is a list of Pipelines.
+// +kubebuilder:object:root=true
+type PipelineList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Pipeline `json:"items"`
+}
