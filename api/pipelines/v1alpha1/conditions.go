@@ -41,6 +41,12 @@ const (
 	PromotionAbandonedReason = "PromotionAbandoned"
 	// NoPromotionReason says that an environment doesn't run the revision and that the Pipeline has no promotion for it.
 	NoPromotionReason = "NoPromotion"
+	// PullRequestUnknownReason says that the Git host doesn't tell what became of a pull request.
+	PullRequestUnknownReason = "PullRequestUnknown"
+	// SuspendedReason says that the Pipeline is suspended.
+	SuspendedReason = "Suspended"
+	// EnvironmentReadyReason says that the targets of an environment are all ready on one revision.
+	EnvironmentReadyReason = "EnvironmentReady"
 	// UpToDateReason says that every environment runs the revision.
 	UpToDateReason = "UpToDate"
 	// InvalidSpecReason says that the Pipeline can't be acted on until its spec is corrected.

@@ -365,6 +365,16 @@ func (p *Pipeline) GetConditions() []metav1.Condition { return p.Status.Conditio
 // SetConditions replaces the conditions of the Pipeline.
 func (p *Pipeline) SetConditions(conditions []metav1.Condition) { p.Status.Conditions = conditions }
 
+// GetLastHandledReconcileRequest returns the last value of the annotation reconcile.fluxcd.io/requestedAt that was acted on.
+func (p *Pipeline) GetLastHandledReconcileRequest() string {
+	return p.Status.GetLastHandledReconcileRequest()
+}
+
+// GetLastHandledForceRequestStatus returns where the last value of the annotation reconcile.fluxcd.io/forceAt is kept.
+func (p *Pipeline) GetLastHandledForceRequestStatus() *string {
+	return &p.Status.LastHandledForceAt
+}
+
 // PipelineList is a list of Pipelines.
 // +kubebuilder:object:root=true
 type PipelineList struct {

@@ -1,0 +1,96 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+// showTargets writes into the status what each target runs, and forgets environments that are no longer in the spec, but
+// for those whose pull request may still have to be closed.
+func (p *planner) showTargets() {
+	spec := &p.pipeline.Spec
+	inSpec := map[string]bool{}
+	for i := range spec.Environments {
+		env := &spec.Environments[i]
+		inSpec[env.Name] = true
+		shown := make([]pipelinesv1.TargetStatus, len(p.Targets[env.Name]))
+		for j, state := range p.Targets[env.Name] {
+			shown[j] = pipelinesv1.TargetStatus{
+				ClusterAppRef: pipelinesv1.ClusterAppReference{LocalAppReference: spec.AppRef, ClusterRef: env.Targets[j].ClusterRef},
+				Namespace:     env.Targets[j].Namespace,
+				Ready:         state.Ready,
+				Revision:      state.Revision,
+				Error:         state.Message,
+			}
+		}
+		p.environment(env.Name).Targets = shown
+	}
+	maps.DeleteFunc(p.pipeline.Status.Environments, func(name string, status *pipelinesv1.EnvironmentStatus) bool {
+		return !inSpec[name] && !mayHavePullRequest(status.Promotion)
+	})
+}
+
+// followPullRequests takes over what became of the pull requests.
+func (p *planner) followPullRequests() {
+	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
+		record := p.pipeline.Status.Environments[name].Promotion
+		if record == nil || record.State != pipelinesv1.PromotionCreated {
+			continue
+		}
+		p.wakeAt(p.Now.Add(PullRequestPoll))
+		seen, ok := p.PullRequests[name]
+		switch {
+		case !ok:
+		case seen.Err != nil:
+			record.LastError = seen.Err.Error()
+		case seen.Merged:
+			end(record, pipelinesv1.PromotionSucceeded, fmt.Sprintf("pull request %s was merged", record.PullRequest.URL), p.Now)
+		case seen.Closed:
+			end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("pull request %s was closed without being merged", record.PullRequest.URL), p.Now)
+		default:
+			record.LastError = ""
+			record.PullRequest.HeadCommit = seen.HeadCommit
+		}
+	}
+}
+
+// unknownTarget returns a verdict if the state of any target of the environment isn't known: unknown is not the same as
+// "doesn't run the revision".
+func (p *planner) unknownTarget(env *pipelinesv1.Environment) *verdict {
+	states := p.Targets[env.Name]
+	i := slices.IndexFunc(states, func(state target.State) bool { return !state.Known })
+	if i < 0 {
+		return nil
+	}
+	p.wakeAt(p.Now.Add(UnknownTargetPoll))
+	return ptr(broken(pipelinesv1.TargetNotReadableReason, "%s: %s can't be read: %s", env.Name, p.describe(env, i), states[i].Message))
+}
+
+// describe names a target for a message.
+func (p *planner) describe(env *pipelinesv1.Environment, i int) string {
+	name := fmt.Sprintf("%s %s/%s", p.pipeline.Spec.AppRef.Kind, env.Targets[i].Namespace, p.pipeline.Spec.AppRef.Name)
+	if cluster := env.Targets[i].ClusterRef; cluster != nil {
+		return fmt.Sprintf("%s in cluster %s", name, cluster.Name)
+	}
+	return name
+}

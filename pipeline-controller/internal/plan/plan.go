@@ -1,0 +1,341 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package plan decides what a Pipeline needs next. It is pure: the observed world goes in, the next status and at most one
+// action come out. It has no client, and no clock but the time that it is given, so that the same world always gives the
+// same plan, and every line of the algorithm is a table test.
+//
+// Whoever calls it writes the status with an optimistic lock on the Pipeline that was planned from (the claim), carries the
+// action out only if that write won, and then writes what Record makes of the outcome.
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+const (
+	// PullRequestPoll is how long after a look at an open pull request the next one is due, when nothing else happens.
+	PullRequestPoll = 30 * time.Second
+	// UnknownTargetPoll is how long after a target could not be read the next try is due.
+	UnknownTargetPoll = 30 * time.Second
+)
+
+// World is all that a plan is made from.
+type World struct {
+	// Pipeline as it was read: its spec, its status, and the resourceVersion that a claim locks on.
+	Pipeline *pipelinesv1.Pipeline
+	// Targets holds the state of each environment's targets by the environment's name, in the order of the spec.
+	Targets map[string][]target.State
+	// Gates are those that promotions refer to and that exist.
+	Gates map[gatingv1.GateReference]*gatingv1.Gate
+	// PullRequests holds, by environment, what became of the pull requests of promotions in state 'created'.
+	PullRequests map[string]PullRequest
+	// Now is the time of the observation.
+	Now time.Time
+}
+
+// PullRequest is what was seen of a promotion's pull request.
+type PullRequest struct {
+	// Merged tells that it was merged.
+	Merged bool
+	// Closed tells that it was closed without being merged.
+	Closed bool
+	// HeadCommit is the commit at the head of its branch.
+	HeadCommit string
+	// Err says why the pull request could not be read; the other fields mean nothing then.
+	Err error
+}
+
+// ActionKind says what an Action does to the outside world.
+type ActionKind string
+
+const (
+	// OpenPullRequest sets the fields marked for the environment and opens a pull request.
+	OpenPullRequest ActionKind = "OpenPullRequest"
+	// Notify posts the promotion's event.
+	Notify ActionKind = "Notify"
+	// Withdraw closes the pull request of a promotion that another revision has superseded, and deletes its branch.
+	Withdraw ActionKind = "Withdraw"
+)
+
+// Action is a step to take in the outside world, for the promotion that is identified by environment, revision and start.
+type Action struct {
+	Kind        ActionKind
+	Environment string
+	Revision    string
+	StartTime   metav1.Time
+}
+
+// Plan is what to do about a World.
+type Plan struct {
+	// Status is the next status of the Pipeline. With an Action, writing it is the claim on that action.
+	Status pipelinesv1.PipelineStatus
+	// Action to take once the status was written; nil when there is nothing to do.
+	Action *Action
+	// RequeueAfter is when to look again though nothing was seen to change; zero when only a change can matter.
+	RequeueAfter time.Duration
+}
+
+// planner carries a plan while it is made. Its pipeline is a copy; the copy's status becomes the plan's.
+type planner struct {
+	World
+	pipeline *pipelinesv1.Pipeline
+	// requested is true when a person asked for a look at once: waits for backoff end.
+	requested bool
+	// forced is true when a person asked for a promotion that has ended to be tried again.
+	forced bool
+	action *Action
+	wake   time.Time
+}
+
+// Next plans from the world.
+func Next(world World) Plan {
+	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
+	p.takeRequests()
+	p.showTargets()
+	p.followPullRequests()
+
+	unsettled := p.settle()
+	p.conclude(p.run(unsettled), unsettled)
+
+	plan := Plan{Status: p.pipeline.Status, Action: p.action}
+	if !p.wake.IsZero() {
+		plan.RequeueAfter = max(p.wake.Sub(p.Now), time.Second)
+	}
+	return plan
+}
+
+func (p *planner) takeRequests() {
+	requestedAt, ok := meta.ReconcileAnnotationValue(p.pipeline.Annotations)
+	p.requested = ok && requestedAt != p.pipeline.Status.LastHandledReconcileAt
+	p.forced = meta.ShouldHandleForceRequest(p.pipeline)
+	if ok {
+		p.pipeline.Status.LastHandledReconcileAt = requestedAt
+	}
+}
+
+// settle finds the revision that travels through the Pipeline, or what keeps the first environment from having one. A
+// Pipeline without environments has nothing to wait for.
+func (p *planner) settle() *verdict {
+	p.pipeline.Status.Revision = ""
+	if len(p.pipeline.Spec.Environments) == 0 {
+		return nil
+	}
+	current, unsettled := p.settled(&p.pipeline.Spec.Environments[0])
+	p.pipeline.Status.Revision = current
+	return unsettled
+}
+
+// run is the algorithm of the RFC: the revision that has settled in the first environment travels on, one environment at a
+// time, and the first environment that doesn't run it is where the run stands.
+func (p *planner) run(unsettled *verdict) verdict {
+	spec, current := &p.pipeline.Spec, p.pipeline.Status.Revision
+	if err := validate(p.pipeline); err != nil {
+		return stalled(pipelinesv1.InvalidSpecReason, "%s", err)
+	}
+	switch {
+	case spec.Suspend:
+		return fine(pipelinesv1.SuspendedReason, "suspended: nothing is promoted")
+	case len(spec.Environments) == 0:
+		return fine(pipelinesv1.UpToDateReason, "there are no environments")
+	case unsettled != nil:
+		return *unsettled
+	}
+
+	p.supersede(current)
+	for i := range spec.Environments[1:] {
+		if stop := p.advance(&spec.Environments[i+1], current); stop != nil {
+			return *stop
+		}
+	}
+	return fine(pipelinesv1.UpToDateReason, "every environment runs %s", revision.Short(current))
+}
+
+// validate finds what the schema lets through because manifests that existed before it did.
+func validate(pipeline *pipelinesv1.Pipeline) error {
+	for i := 1; i < len(pipeline.Spec.Environments); i++ {
+		env := &pipeline.Spec.Environments[i]
+		promotion := pipeline.PromotionInto(env)
+		if promotion == nil {
+			continue
+		}
+		if (promotion.Strategy.PullRequest == nil) == (promotion.Strategy.Notification == nil) {
+			return fmt.Errorf("environment %s: the promotion's strategy must have exactly one of 'pull-request' and 'notification'", env.Name)
+		}
+	}
+	return nil
+}
+
+// settled returns the revision on which all targets of an environment are ready, or what keeps them from it.
+func (p *planner) settled(env *pipelinesv1.Environment) (string, *verdict) {
+	states := p.Targets[env.Name]
+	if len(states) == 0 {
+		return "", pending("%s: it has no targets, so that there is no revision to promote", env.Name)
+	}
+	if unknown := p.unknownTarget(env); unknown != nil {
+		return "", unknown
+	}
+	for i, state := range states {
+		switch {
+		case !state.Ready:
+			return "", pending("%s: %s is not ready: %s", env.Name, p.describe(env, i), state.Message)
+		case state.Revision == "":
+			return "", pending("%s: %s has not applied any revision", env.Name, p.describe(env, i))
+		case !revision.Equal(state.Revision, states[0].Revision):
+			return "", pending("%s: its targets run different revisions, %s and %s", env.Name,
+				revision.Short(states[0].Revision), revision.Short(state.Revision))
+		}
+	}
+	return states[0].Revision, nil
+}
+
+// advance looks at one environment after the first. It returns nil when the run goes on to the next one.
+func (p *planner) advance(env *pipelinesv1.Environment, current string) *verdict {
+	states := p.Targets[env.Name]
+	runs := func(state target.State) bool { return revision.Equal(state.Revision, current) }
+	settled := func(state target.State) bool { return state.Known && state.Ready && runs(state) }
+
+	if !slices.ContainsFunc(states, func(state target.State) bool { return !settled(state) }) {
+		p.arrived(env)
+		return nil
+	}
+	if unknown := p.unknownTarget(env); unknown != nil {
+		return unknown
+	}
+	if slices.ContainsFunc(states, runs) {
+		unsettled := slices.IndexFunc(states, func(state target.State) bool { return !settled(state) })
+		why := states[unsettled].Message
+		if why == "" {
+			why = "it runs " + revision.Short(states[unsettled].Revision)
+		}
+		return ptr(fine(pipelinesv1.RollingOutReason, "%s: %s is rolling out: %s: %s", env.Name, revision.Short(current), p.describe(env, unsettled), why))
+	}
+	promotion := p.pipeline.PromotionInto(env)
+	if promotion == nil {
+		return ptr(fine(pipelinesv1.NoPromotionReason, "%s does not run %s, and no promotion is configured", env.Name, revision.Short(current)))
+	}
+	return ptr(p.drive(env, promotion, current))
+}
+
+// drive moves the promotion of the current revision into an environment one step on.
+func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Promotion, current string) verdict {
+	status := p.environment(env.Name)
+	if record := status.Promotion; record != nil && !revision.Equal(record.Revision, current) {
+		// supersede left it because its pull request may still be open: there is never a second one beside it.
+		return p.superseding(env.Name, record)
+	}
+	if status.Promotion == nil || status.Promotion.State.Ended() && p.forced {
+		begin(status, current, p.Now)
+	}
+
+	record := status.Promotion
+	if record.State == pipelinesv1.PromotionSucceeded {
+		return fine(pipelinesv1.PromotedReason, "%s: %s was promoted and has yet to be rolled out", env.Name, revision.Short(current))
+	}
+	if record.State == pipelinesv1.PromotionAbandoned {
+		return fine(pipelinesv1.PromotionAbandonedReason, "%s: %s is not promoted: %s", env.Name, revision.Short(current), record.Message)
+	}
+
+	results := precondition.Evaluate(precondition.Input{
+		Environment: env.Name, Revision: current, Promotion: promotion, Gates: p.Gates,
+	})
+	showPreconditions(status, current, results)
+	if record.State == pipelinesv1.PromotionCreated {
+		return p.awaitMerge(env.Name, record)
+	}
+	if !precondition.Met(results) {
+		return held(env.Name, record, results)
+	}
+	if record.State == pipelinesv1.PromotionUnapproved {
+		record.State = pipelinesv1.PromotionUnattempted
+	}
+	if wait := p.backoff(record); wait {
+		return broken(pipelinesv1.PromotionFailedReason, "%s: promoting %s failed: %s", env.Name, revision.Short(current), record.LastError)
+	}
+
+	kind := Notify
+	if promotion.Strategy.PullRequest != nil {
+		kind = OpenPullRequest
+	}
+	if !p.claim(kind, env.Name, record) {
+		return progressing(pipelinesv1.PromotingReason, "%s: %s is promoted next", env.Name, revision.Short(current))
+	}
+	record.Message = "being promoted"
+	return progressing(pipelinesv1.PromotingReason, "%s: promoting %s", env.Name, revision.Short(current))
+}
+
+// awaitMerge says what a promotion with a pull request waits for.
+func (p *planner) awaitMerge(env string, record *pipelinesv1.PromotionRecord) verdict {
+	record.Message = fmt.Sprintf("pull request %s waits to be merged", record.PullRequest.URL)
+	if record.LastError != "" {
+		return broken(pipelinesv1.PullRequestUnknownReason, "%s: pull request %s can't be read: %s", env, record.PullRequest.URL, record.LastError)
+	}
+	return fine(pipelinesv1.PullRequestOpenReason, "%s: %s waits for pull request %s to be merged", env, revision.Short(record.Revision), record.PullRequest.URL)
+}
+
+// claim makes the action the plan's, unless it has one already, and counts the attempt. The record must be the one that the
+// plan's status holds: writing it is what makes the claim.
+func (p *planner) claim(kind ActionKind, env string, record *pipelinesv1.PromotionRecord) bool {
+	if p.action != nil {
+		return false
+	}
+	record.Attempts++
+	record.LastAttemptTime = ptr(metav1.NewTime(p.Now))
+	record.NextAttemptTime = nil
+	p.action = &Action{Kind: kind, Environment: env, Revision: record.Revision, StartTime: record.StartTime}
+	return true
+}
+
+// backoff tells whether the record's next attempt is still to wait, and sees to it that the wait ends.
+func (p *planner) backoff(record *pipelinesv1.PromotionRecord) bool {
+	next := record.NextAttemptTime
+	if next == nil || !p.Now.Before(next.Time) || p.requested {
+		return false
+	}
+	p.wakeAt(next.Time)
+	return true
+}
+
+func (p *planner) wakeAt(t time.Time) {
+	if p.wake.IsZero() || t.Before(p.wake) {
+		p.wake = t
+	}
+}
+
+// environment returns the status of an environment, which it makes if there is none.
+func (p *planner) environment(name string) *pipelinesv1.EnvironmentStatus {
+	status := &p.pipeline.Status
+	if status.Environments == nil {
+		status.Environments = map[string]*pipelinesv1.EnvironmentStatus{}
+	}
+	if status.Environments[name] == nil {
+		status.Environments[name] = &pipelinesv1.EnvironmentStatus{}
+	}
+	return status.Environments[name]
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,459 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	. "github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+func with(w plan.World, changes ...func(*plan.World)) plan.World {
+	for _, change := range changes {
+		change(&w)
+	}
+	return w
+}
+
+func TestNext(t *testing.T) {
+	const none = ""
+
+	for _, test := range []struct {
+		name  string
+		world plan.World
+		// action is "<kind> <environment> <revision>", or none.
+		action string
+		// reason of the Ready condition.
+		reason string
+		// state of the promotion into staging, or else prod, afterwards; empty for no promotion.
+		state pipelinesv1.PromotionState
+	}{
+		// The first environment.
+		{
+			name:  "a pipeline without environments has nothing to do",
+			world: world(), action: none, reason: "UpToDate",
+		},
+		{
+			name:  "a single environment has nothing to promote into",
+			world: world("v1"), action: none, reason: "UpToDate",
+		},
+		{
+			name:  "a first environment without targets keeps the run pending",
+			world: world("", "v1"), action: none, reason: "EnvironmentNotReady",
+		},
+		{
+			name:  "a first environment that is not ready keeps the run pending",
+			world: world("v2!", "v1"), action: none, reason: "EnvironmentNotReady",
+		},
+		{
+			name:  "a first environment that never applied anything keeps the run pending",
+			world: with(world("v1", "v1"), func(w *plan.World) { w.Targets["dev"][0].Revision = "" }), action: none, reason: "EnvironmentNotReady",
+		},
+		{
+			name:  "a first environment on two revisions keeps the run pending",
+			world: world("v2 v1", "v1"), action: none, reason: "EnvironmentNotReady",
+		},
+		{
+			name:  "a first environment that can't be read is not taken for one that runs nothing",
+			world: world("?", "v1"), action: none, reason: "TargetNotReadable",
+		},
+		{
+			name:  "one unreadable target among ready ones keeps the first environment unknown",
+			world: world("v2 ?", "v1"), action: none, reason: "TargetNotReadable",
+		},
+
+		// The environments after it.
+		{
+			name:  "all environments on the revision are up to date",
+			world: world("v1", "v1", "v1"), action: none, reason: "UpToDate",
+		},
+		{
+			name:  "an environment on an older revision needs a promotion",
+			world: world("v2", "v1", "v1"), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "the run goes past environments that have the revision",
+			world: world("v2", "v2", "v1"), action: "OpenPullRequest prod v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "an environment that never applied anything needs a promotion",
+			world: world("v1", "!"), action: "OpenPullRequest staging v1", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "an environment that is unhealthy on an old revision is promoted into, which may mend it",
+			world: world("v2", "v1!"), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "an environment with a target that can't be read stops the run",
+			world: world("v2", "v1 ?"), action: none, reason: "TargetNotReadable",
+		},
+		{
+			name:  "a target that can't be read is unknown even when another one runs the revision",
+			world: world("v2", "v2 ?"), action: none, reason: "TargetNotReadable",
+		},
+		{
+			name:  "an environment with one target on the revision is rolling out",
+			world: world("v2", "v2 v1"), action: none, reason: "RollingOut",
+		},
+		{
+			name:  "an environment that runs the revision but isn't ready is rolling out",
+			world: world("v2", "v2!", "v1"), action: none, reason: "RollingOut",
+		},
+		{
+			name:  "an environment without targets is passed over",
+			world: world("v2", "", "v1"), action: "OpenPullRequest prod v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "two environments that are the same object are a no-op",
+			world: world("v2", "v2"), action: none, reason: "UpToDate",
+		},
+		{
+			name: "revisions are the same when their digests are, whatever they are called",
+			world: world("main@sha1:0123456789012345678901234567890123456789",
+				"v1@sha1:0123456789012345678901234567890123456789"), action: none, reason: "UpToDate",
+		},
+		{
+			name: "an environment's own promotion replaces the pipeline's",
+			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Environments[1].Promotion = &pipelinesv1.Promotion{Strategy: pipelinesv1.Strategy{Notification: &pipelinesv1.NotificationPromotion{}}}
+			})), action: "Notify staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name: "an environment's own promotion does not inherit the pipeline's gates",
+			world: with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true), spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Environments[1].Promotion = &pipelinesv1.Promotion{Strategy: pipelinesv1.Strategy{Notification: &pipelinesv1.NotificationPromotion{}}}
+			})), action: "Notify staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "a pipeline without any promotion only looks on",
+			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion = nil })), action: none, reason: "NoPromotion",
+		},
+		{
+			name:   "a promotion without a strategy is an error of the spec",
+			world:  with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion.Strategy = pipelinesv1.Strategy{} })),
+			action: none, reason: "InvalidSpec",
+		},
+		{
+			name: "a promotion with two strategies is an error of the spec",
+			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Promotion.Strategy.Notification = &pipelinesv1.NotificationPromotion{}
+			})), action: none, reason: "InvalidSpec",
+		},
+		{
+			name:  "a suspended pipeline promotes nothing",
+			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Suspend = true })), action: none, reason: "Suspended",
+		},
+
+		// Preconditions.
+		{
+			name:  "a closed gate holds the promotion",
+			world: with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true)), action: none, reason: "WaitingForPreconditions", state: "unapproved",
+		},
+		{
+			name:  "a gate that doesn't exist holds the promotion and is an error",
+			world: with(world("v2", "v1"), gates("all", "freeze")), action: none, reason: "GateNotFound", state: "unapproved",
+		},
+		{
+			name:  "one open gate is enough where one is asked for",
+			world: with(world("v2", "v1"), gates("oneOf", "freeze", "bypass"), gate("freeze", true), gate("bypass", false)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "a manual promotion waits for approval",
+			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion.Manual = true })), action: none, reason: "WaitingForPreconditions", state: "unapproved",
+		},
+		{
+			name:  "a promotion goes on once its gate has opened",
+			world: with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", false), record("staging", "v2", "unapproved")), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "a gate that closes before the first attempt holds it",
+			world: with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true), record("staging", "v2", "unattempted")), action: none, reason: "WaitingForPreconditions", state: "unattempted",
+		},
+		{
+			name:  "a gate that closes after a failed attempt holds the next one",
+			world: with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true), record("staging", "v2", "failed")), action: none, reason: "WaitingForPreconditions", state: "failed",
+		},
+
+		// A promotion under way.
+		{
+			name:  "an attempt whose end was never recorded is made again",
+			world: with(world("v2", "v1"), record("staging", "v2", "unattempted", attempted(1))), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "a failed attempt waits for its backoff",
+			world: with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: none, reason: "PromotionFailed", state: "failed",
+		},
+		{
+			name:  "a failed attempt is repeated after its backoff",
+			world: with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(0))), action: "OpenPullRequest staging v2", reason: "Promoting", state: "failed",
+		},
+		{
+			name:  "a person's request ends the wait for the backoff",
+			world: with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(time.Minute)), requested("now", false)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "failed",
+		},
+		{
+			name:  "an open pull request is waited for",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{})), action: none, reason: "PullRequestOpen", state: "created",
+		},
+		{
+			name:  "a merged pull request has succeeded",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Merged: true})), action: none, reason: "Promoted", state: "succeeded",
+		},
+		{
+			name:  "a pull request that was closed unmerged is abandoned",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Closed: true})), action: none, reason: "PromotionAbandoned", state: "abandoned",
+		},
+		{
+			name:  "a pull request that can't be read is neither merged nor closed",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Err: errors.New("timeout")})), action: none, reason: "PullRequestUnknown", state: "created",
+		},
+		{
+			name:  "a promotion that has succeeded is not repeated while its revision isn't running",
+			world: with(world("v2", "v1"), record("staging", "v2", "succeeded")), action: none, reason: "Promoted", state: "succeeded",
+		},
+		{
+			name:  "an abandoned promotion is not repeated",
+			world: with(world("v2", "v1"), record("staging", "v2", "abandoned")), action: none, reason: "PromotionAbandoned", state: "abandoned",
+		},
+		{
+			name:  "an abandoned promotion is not repeated for a mere reconcile request",
+			world: with(world("v2", "v1"), record("staging", "v2", "abandoned"), requested("now", false)), action: none, reason: "PromotionAbandoned", state: "abandoned",
+		},
+		{
+			name:  "an abandoned promotion is repeated when a person forces it",
+			world: with(world("v2", "v1"), record("staging", "v2", "abandoned"), requested("now", true)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name: "a force is taken once",
+			world: with(world("v2", "v1"), record("staging", "v2", "abandoned"), requested("now", true),
+				func(w *plan.World) {
+					w.Pipeline.Status.LastHandledReconcileAt, w.Pipeline.Status.LastHandledForceAt = "now", "now"
+				}), action: none, reason: "PromotionAbandoned", state: "abandoned",
+		},
+		{
+			name:  "a promotion that was never attempted is forgotten once the environment runs the revision by itself",
+			world: with(world("v2", "v2"), record("staging", "v2", "unapproved")), action: none, reason: "UpToDate",
+		},
+		{
+			name:  "an attempt whose end was never recorded has succeeded once the environment runs the revision",
+			world: with(world("v2", "v2"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: none, reason: "UpToDate", state: "succeeded",
+		},
+		{
+			name:  "a pull request is followed to its end though the environment already runs the revision",
+			world: with(world("v2", "v2"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Merged: true})), action: none, reason: "UpToDate", state: "succeeded",
+		},
+
+		// A new revision.
+		{
+			name:  "a new revision needs a new approval",
+			world: with(world("v3", "v1"), gates("all", "freeze"), gate("freeze", true), record("staging", "v2", "unapproved")), action: none, reason: "WaitingForPreconditions", state: "unapproved",
+		},
+		{
+			name:  "a new revision starts a new promotion after one that succeeded",
+			world: with(world("v3", "v2"), record("staging", "v2", "succeeded")), action: "OpenPullRequest staging v3", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "a new revision starts a new promotion after one that was abandoned",
+			world: with(world("v3", "v1"), record("staging", "v2", "abandoned")), action: "OpenPullRequest staging v3", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "an open pull request of another revision is withdrawn before a new one is opened",
+			world: with(world("v3", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{})), action: "Withdraw staging v2", reason: "Promoting", state: "created",
+		},
+		{
+			name:  "a failed attempt of another revision may have left a pull request, so it is withdrawn",
+			world: with(world("v3", "v1"), record("staging", "v2", "failed", nextAttempt(0))), action: "Withdraw staging v2", reason: "PromotionFailed", state: "failed",
+		},
+		{
+			name:  "while a withdrawal is in backoff no new pull request is opened beside it",
+			world: with(world("v3", "v1"), record("staging", "v2", "created", nextAttempt(time.Minute))), action: none, reason: "PromotionFailed", state: "created",
+		},
+		{
+			name:  "promotions of other revisions are withdrawn in environments that the run has not come to",
+			world: with(world("v3", "v3!", "v1"), record("prod", "v2", "created"), pullRequest("prod", plan.PullRequest{})), action: "Withdraw prod v2", reason: "RollingOut", state: "created",
+		},
+		{
+			name:  "a merge that is seen together with the new revision is a success, not withdrawn",
+			world: with(world("v3", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Merged: true})), action: "OpenPullRequest staging v3", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "while the first environment is unsettled pull requests of the run before are left alone",
+			world: with(world("v3!", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{})), action: none, reason: "EnvironmentNotReady", state: "created",
+		},
+		{
+			name:  "while the pipeline is suspended pull requests are left alone",
+			world: with(world("v3", "v1"), record("staging", "v2", "created"), spec(func(s *pipelinesv1.PipelineSpec) { s.Suspend = true })), action: none, reason: "Suspended", state: "created",
+		},
+		{
+			name:  "a superseded notification has nothing to withdraw",
+			world: with(world("v3", "v1"), spec(byNotification), record("staging", "v2", "failed")), action: "Notify staging v3", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "the pull request of an environment that left the spec is withdrawn",
+			world: with(world("v3"), record("prod", "v2", "created"), pullRequest("prod", plan.PullRequest{})), action: "Withdraw prod v2", reason: "UpToDate", state: "created",
+		},
+		{
+			name:  "the pull request of an environment that left the spec is withdrawn though it is for the current revision",
+			world: with(world("v2"), record("prod", "v2", "created"), pullRequest("prod", plan.PullRequest{})), action: "Withdraw prod v2", reason: "UpToDate", state: "created",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			before := test.world.Pipeline.DeepCopy()
+			next := plan.Next(test.world)
+
+			action := none
+			if next.Action != nil {
+				action = fmt.Sprintf("%s %s %s", next.Action.Kind, next.Action.Environment, next.Action.Revision)
+			}
+			g.Expect(action).To(Equal(test.action))
+
+			ready := apimeta.FindStatusCondition(next.Status.Conditions, meta.ReadyCondition)
+			g.Expect(ready).NotTo(BeNil())
+			g.Expect(ready.Reason).To(Equal(test.reason), ready.Message)
+			g.Expect(ready.Message).NotTo(BeEmpty())
+
+			g.Expect(stateOf(next.Status, "staging", "prod")).To(Equal(test.state))
+			g.Expect(test.world.Pipeline).To(Equal(before), "what was read is never changed")
+			g.Expect(plan.Next(test.world)).To(Equal(next), "the same world gives the same plan")
+		})
+	}
+}
+
+func stateOf(status pipelinesv1.PipelineStatus, environments ...string) pipelinesv1.PromotionState {
+	for _, env := range environments {
+		if s := status.Environments[env]; s != nil && s.Promotion != nil {
+			return s.Promotion.State
+		}
+	}
+	return ""
+}
+
+func TestNextIsStable(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		world plan.World
+	}{
+		{"waiting for a gate", with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true))},
+		{"waiting for a merge", with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{}))},
+		{"waiting for backoff", with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(time.Hour)))},
+		{"up to date", world("v1", "v1")},
+		{"pending", world("v2!", "v1")},
+	} {
+		t.Run(test.name+" changes nothing from one pass to the next", func(t *testing.T) {
+			g := NewWithT(t)
+			first := plan.Next(test.world)
+			test.world.Pipeline.Status = first.Status
+			test.world.Now = now.Add(time.Minute)
+			g.Expect(plan.Next(test.world).Status).To(Equal(first.Status))
+		})
+	}
+}
+
+func TestPromotionPendingIsTrueExactlyWhileTheFirstEnvironmentIsNotSettled(t *testing.T) {
+	for _, test := range []struct {
+		world   plan.World
+		pending bool
+	}{
+		{world("v2!", "v1"), true},
+		{world("?", "v1"), true},
+		{world("", "v1"), true},
+		{with(world("v2!", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Suspend = true })), true},
+		{world("v2", "v1"), false},
+		{world("v2", "?"), false},
+		{world(), false},
+	} {
+		g := NewWithT(t)
+		status := plan.Next(test.world).Status
+		g.Expect(apimeta.IsStatusConditionTrue(status.Conditions, pipelinesv1.PromotionPendingCondition)).To(Equal(test.pending))
+		if test.pending {
+			g.Expect(status.Revision).To(BeEmpty())
+		}
+	}
+}
+
+func TestStatusTellsWhatWaitsForWhat(t *testing.T) {
+	g := NewWithT(t)
+	w := with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true), spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion.Manual = true }))
+	w.Gates["freeze"].Annotations = map[string]string{gatingv1.ReasonAnnotation: "release party"}
+
+	status := plan.Next(w).Status
+	ready := apimeta.FindStatusCondition(status.Conditions, meta.ReadyCondition)
+	g.Expect(ready.Message).To(Equal("staging: v2 waits: gate freeze is closed (release party); v2 needs a person's approval"))
+	g.Expect(status.Environments["staging"].WaitingApproval.Revision).To(Equal("v2"))
+	g.Expect(status.Environments["staging"].Promotion.Preconditions).To(HaveLen(2))
+	g.Expect(status.Environments["dev"].Targets[0].Revision).To(Equal("v2"))
+	g.Expect(status.Revision).To(Equal("v2"))
+}
+
+func TestEqualRevisionsKeepTheirRecord(t *testing.T) {
+	g := NewWithT(t)
+	const digest = "sha1:0123456789012345678901234567890123456789"
+	w := with(world("v1@"+digest, "v0"), record("staging", "main@"+digest, "succeeded"))
+	next := plan.Next(w)
+	g.Expect(next.Action).To(BeNil())
+	g.Expect(next.Status.Environments["staging"].Promotion.Revision).To(Equal("main@" + digest))
+}
+
+func TestAnUnreadableTargetIsLookedAtAgain(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(plan.Next(world("v1", "?")).RequeueAfter).To(Equal(plan.UnknownTargetPoll))
+	g.Expect(plan.Next(world("v1", "v1")).RequeueAfter).To(BeZero())
+}
+
+func TestTargetsOfARemovedEnvironmentAreForgotten(t *testing.T) {
+	g := NewWithT(t)
+	w := with(world("v1", "v1"), record("gone", "v1", "succeeded"))
+	g.Expect(plan.Next(w).Status.Environments).NotTo(HaveKey("gone"))
+}
+
+func TestTargetStatusNamesTheApplication(t *testing.T) {
+	g := NewWithT(t)
+	w := world("v1")
+	w.Pipeline.Spec.Environments[0].Targets[0].ClusterRef = &pipelinesv1.CrossNamespaceClusterReference{Kind: "GitopsCluster", Name: "eu"}
+	w.Targets["dev"] = []target.State{target.Unknown("no route")}
+	shown := plan.Next(w).Status.Environments["dev"].Targets[0]
+	g.Expect(shown.ClusterAppRef.Name).To(Equal("app"))
+	g.Expect(shown.ClusterAppRef.ClusterRef.Name).To(Equal("eu"))
+	g.Expect(shown.Error).To(Equal("no route"))
+	g.Expect(shown.Ready).To(BeFalse())
+}
+
+func TestConditionsCarryTheGeneration(t *testing.T) {
+	g := NewWithT(t)
+	status := plan.Next(world("v2", "v1")).Status
+	g.Expect(status.ObservedGeneration).To(BeEquivalentTo(3))
+	for _, condition := range status.Conditions {
+		g.Expect(condition.ObservedGeneration).To(BeEquivalentTo(3))
+		g.Expect(condition.LastTransitionTime).To(Equal(metav1.NewTime(now)))
+	}
+	g.Expect(apimeta.IsStatusConditionTrue(status.Conditions, meta.ReconcilingCondition)).To(BeTrue())
+	g.Expect(apimeta.IsStatusConditionTrue(plan.Next(with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) {
+		s.Promotion.Strategy = pipelinesv1.Strategy{}
+	}))).Status.Conditions, meta.StalledCondition)).To(BeTrue())
+}

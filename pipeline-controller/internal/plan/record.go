@@ -1,0 +1,226 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+)
+
+const (
+	// historyLength is how many past promotions of an environment the status remembers.
+	historyLength = 10
+
+	firstBackoff = 10 * time.Second
+	mostBackoff  = 15 * time.Minute
+)
+
+// Outcome is what came of an action.
+type Outcome struct {
+	// State that the action leads to: created, succeeded or abandoned. It is left empty when the action was called off
+	// before anything was touched, because a precondition was no longer met.
+	State pipelinesv1.PromotionState
+	// Message says in a sentence what was done.
+	Message string
+	// PullRequest that was opened or found.
+	PullRequest *pipelinesv1.PullRequestStatus
+	// Err says why the action failed; the fields above mean nothing then.
+	Err error
+	// RetryAt is the earliest time for another attempt, where the other side named one.
+	RetryAt time.Time
+}
+
+// Record writes an action's outcome into the status of a Pipeline, which may have changed since the action was planned. It
+// returns false, having changed nothing, if the promotion is no longer there to be recorded.
+func Record(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcome, now time.Time) bool {
+	status := pipeline.Status.Environments[action.Environment]
+	if status == nil || status.Promotion == nil {
+		return false
+	}
+	record := status.Promotion
+	if record.Revision != action.Revision || !record.StartTime.Equal(&action.StartTime) || record.State.Ended() {
+		return false
+	}
+	switch {
+	case outcome.Err != nil:
+		record.LastError = outcome.Err.Error()
+		retryAt := now.Add(backoffFor(pipeline, action.Environment, record))
+		if outcome.RetryAt.After(retryAt) {
+			retryAt = outcome.RetryAt
+		}
+		record.NextAttemptTime = ptr(metav1.NewTime(retryAt))
+		if action.Kind != Withdraw {
+			record.State = pipelinesv1.PromotionFailed
+			record.Message = "the last attempt failed"
+		}
+	case outcome.State == "":
+		record.Message = outcome.Message
+	case outcome.State == pipelinesv1.PromotionCreated:
+		record.State = outcome.State
+		record.Message = outcome.Message
+		record.LastError = ""
+		record.PullRequest = outcome.PullRequest
+	default:
+		if outcome.PullRequest != nil {
+			record.PullRequest = outcome.PullRequest
+		}
+		end(record, outcome.State, outcome.Message, now)
+	}
+	return true
+}
+
+// begin makes a new record for the revision and puts the one before into the history.
+func begin(status *pipelinesv1.EnvironmentStatus, current string, now time.Time) {
+	archive(status)
+	status.Promotion = &pipelinesv1.PromotionRecord{
+		Revision:  current,
+		State:     pipelinesv1.PromotionUnapproved,
+		StartTime: metav1.NewTime(now),
+	}
+}
+
+// archive moves the record into the history. One that was never attempted is no history.
+func archive(status *pipelinesv1.EnvironmentStatus) {
+	if record := status.Promotion; record != nil && record.Attempts > 0 {
+		status.History = append([]pipelinesv1.PromotionRecord{*record}, status.History...)
+		status.History = status.History[:min(len(status.History), historyLength)]
+	}
+	status.Promotion = nil
+	status.WaitingApproval.Revision = ""
+}
+
+func end(record *pipelinesv1.PromotionRecord, state pipelinesv1.PromotionState, message string, now time.Time) {
+	record.State = state
+	record.Message = message
+	record.LastError = ""
+	record.NextAttemptTime = nil
+	record.CompletionTime = ptr(metav1.NewTime(now))
+}
+
+// mayHavePullRequest tells whether a pull request of the promotion may be open. A failed attempt, or one whose end was never
+// recorded, may have left one.
+func mayHavePullRequest(record *pipelinesv1.PromotionRecord) bool {
+	return record != nil && !record.State.Ended() && record.Attempts > 0
+}
+
+// supersede ends the promotions of all revisions but the current one, in every environment, whether the run has come that
+// far or not: their pull requests must not be merged any more.
+func (p *planner) supersede(current string) {
+	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
+		status := p.pipeline.Status.Environments[name]
+		record := status.Promotion
+		if record == nil || revision.Equal(record.Revision, current) && p.inSpec(name) {
+			continue
+		}
+		if !mayHavePullRequest(record) {
+			archive(status)
+			continue
+		}
+		if p.usesPullRequests(name) {
+			p.withdraw(name, record)
+			continue
+		}
+		end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("superseded by %s", revision.Short(current)), p.Now)
+		archive(status)
+	}
+}
+
+func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord) {
+	if !p.backoff(record) {
+		p.claim(Withdraw, env, record)
+	}
+}
+
+// superseding says what an environment waits for whose last promotion is yet to be withdrawn.
+func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) verdict {
+	if record.LastError != "" {
+		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s failed: %s", env, revision.Short(record.Revision), record.LastError)
+	}
+	return progressing(pipelinesv1.PromotingReason, "%s: withdrawing the promotion of %s", env, revision.Short(record.Revision))
+}
+
+// usesPullRequests tells whether the environment's promotions are pull requests. For an environment that was taken out of
+// the spec this is the Pipeline's default.
+func (p *planner) usesPullRequests(env string) bool {
+	promotion := p.pipeline.PromotionInto(p.inSpecOrEmpty(env))
+	return promotion != nil && promotion.Strategy.PullRequest != nil
+}
+
+func (p *planner) inSpec(env string) bool {
+	return slices.ContainsFunc(p.pipeline.Spec.Environments, func(e pipelinesv1.Environment) bool { return e.Name == env })
+}
+
+func (p *planner) inSpecOrEmpty(env string) *pipelinesv1.Environment {
+	for i := range p.pipeline.Spec.Environments {
+		if p.pipeline.Spec.Environments[i].Name == env {
+			return &p.pipeline.Spec.Environments[i]
+		}
+	}
+	return &pipelinesv1.Environment{Name: env}
+}
+
+// arrived ends the promotion into an environment that runs the revision now. One that was never attempted was not needed
+// after all; one whose attempt was not recorded has evidently succeeded. A pull request is followed to its own end.
+func (p *planner) arrived(env *pipelinesv1.Environment) {
+	status := p.environment(env.Name)
+	record := status.Promotion
+	switch {
+	case record == nil || record.State.Ended() || record.State == pipelinesv1.PromotionCreated:
+		status.WaitingApproval.Revision = ""
+	case record.Attempts == 0:
+		archive(status)
+	default:
+		end(record, pipelinesv1.PromotionSucceeded, "the environment runs the revision", p.Now)
+	}
+}
+
+// showPreconditions writes into the status what the preconditions say, and what waits for a person.
+func showPreconditions(status *pipelinesv1.EnvironmentStatus, current string, results []precondition.Result) {
+	record := status.Promotion
+	record.Preconditions = nil
+	status.WaitingApproval.Revision = ""
+	for _, result := range results {
+		record.Preconditions = append(record.Preconditions, pipelinesv1.PreconditionStatus{
+			Type: result.Type, Met: result.Met, Reason: result.Reason, Message: result.Message,
+		})
+		if result.Type == precondition.ApprovalType && !result.Met {
+			status.WaitingApproval.Revision = current
+		}
+	}
+}
+
+// backoffFor doubles with each attempt, up to a limit, and is spread by a fifth so that promotions which failed together
+// don't come back together. It depends on nothing but its arguments.
+func backoffFor(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) time.Duration {
+	wait := mostBackoff
+	if doublings := max(record.Attempts-1, 0); doublings < 10 {
+		wait = min(firstBackoff<<doublings, mostBackoff)
+	}
+	hash := fnv.New32a()
+	fmt.Fprintf(hash, "%s/%s/%s/%d", pipeline.UID, env, record.Revision, record.Attempts)
+	spread := time.Duration(hash.Sum32()%1000) * wait / 5 / 1000
+	return wait - spread
+}

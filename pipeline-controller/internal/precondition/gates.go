@@ -1,0 +1,39 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package precondition
+
+import (
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+)
+
+// GatesType is the type of the precondition Gates.
+const GatesType = "Gates"
+
+// Gates asks for the gates of the promotion to be open.
+func Gates(in Input) *Result {
+	if in.Promotion.Gates == nil || len(in.Promotion.Gates.Refs) == 0 {
+		return nil
+	}
+	evaluation := gatingv1.Evaluate(in.Promotion.Gates, in.Gates)
+	return &Result{
+		Type:    GatesType,
+		Met:     evaluation.Open,
+		Reason:  evaluation.Reason,
+		Message: evaluation.Message,
+		Broken:  evaluation.Reason == gatingv1.GateNotFoundReason,
+	}
+}

@@ -1,0 +1,108 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package target reads what an application object runs and whether it is ready.
+package target
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// State is what is known of one target.
+type State struct {
+	// Known is false when the application object could not be read. Nothing may be concluded from such a target.
+	Known bool
+	// Ready is true if the application object's Ready condition is True for its current generation.
+	Ready bool
+	// Revision is the one that the application object runs; empty if it never applied any.
+	Revision string
+	// Message says why the target isn't known or isn't ready. Empty otherwise.
+	Message string
+}
+
+// Unknown is the state of a target that could not be read.
+func Unknown(message string) State { return State{Message: message} }
+
+// revisionOf maps a kind to how its revision is read. Kinds that aren't listed have it in status.lastAppliedRevision.
+var revisionOf = map[schema.GroupKind]func(obj *unstructured.Unstructured) string{
+	{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}: helmReleaseRevision,
+}
+
+// StateOf takes an application object's state from what the API server holds of it.
+func StateOf(obj *unstructured.Unstructured) State {
+	extract, ok := revisionOf[obj.GroupVersionKind().GroupKind()]
+	if !ok {
+		extract = lastAppliedRevision
+	}
+	ready, message := readiness(obj)
+	return State{Known: true, Ready: ready, Revision: extract(obj), Message: message}
+}
+
+func lastAppliedRevision(obj *unstructured.Unstructured) string {
+	revision, _, _ := unstructured.NestedString(obj.Object, "status", "lastAppliedRevision")
+	return revision
+}
+
+// helmReleaseRevision reads the chart's version. v2beta1 and v2beta2 have lastAppliedRevision; v2 dropped it for a history
+// of releases, newest first, of which only the deployed one runs.
+func helmReleaseRevision(obj *unstructured.Unstructured) string {
+	if revision := lastAppliedRevision(obj); revision != "" {
+		return revision
+	}
+	history, _, _ := unstructured.NestedSlice(obj.Object, "status", "history")
+	for _, entry := range history {
+		release, ok := entry.(map[string]any)
+		if ok && release["status"] == "deployed" {
+			version, _ := release["chartVersion"].(string)
+			return version
+		}
+	}
+	return ""
+}
+
+// readiness reads the Ready condition, which counts only if it was made for the current generation: right after a change of
+// the spec it still tells of the spec before.
+func readiness(obj *unstructured.Unstructured) (ready bool, message string) {
+	if !observed(obj.Object, obj.GetGeneration(), "status", "observedGeneration") {
+		return false, "its latest change is not reconciled yet"
+	}
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, entry := range conditions {
+		condition, ok := entry.(map[string]any)
+		if !ok || condition["type"] != "Ready" {
+			continue
+		}
+		if !observed(condition, obj.GetGeneration(), "observedGeneration") {
+			return false, "its latest change is not reconciled yet"
+		}
+		if condition["status"] == "True" {
+			return true, ""
+		}
+		message, _ := condition["message"].(string)
+		if message == "" {
+			message = "not ready"
+		}
+		return false, message
+	}
+	return false, "it has no Ready condition yet"
+}
+
+// observed tells whether the field is at the generation. A kind without the field has nothing to compare.
+func observed(in map[string]any, generation int64, field ...string) bool {
+	value, found, err := unstructured.NestedInt64(in, field...)
+	return err != nil || !found || value == generation
+}

@@ -1,0 +1,98 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package target_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+func TestStateOf(t *testing.T) {
+	for _, test := range []struct {
+		name, object string
+		want         target.State
+	}{
+		{
+			name: "a ready Kustomization runs its last applied revision",
+			object: `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {generation: 2},
+				status: {observedGeneration: 2, lastAppliedRevision: "main@sha1:a", conditions: [{type: Ready, status: "True", observedGeneration: 2}]}}`,
+			want: target.State{Known: true, Ready: true, Revision: "main@sha1:a"},
+		},
+		{
+			name: "a Ready condition of an older generation does not count",
+			object: `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {generation: 3},
+				status: {observedGeneration: 3, lastAppliedRevision: "main@sha1:a", conditions: [{type: Ready, status: "True", observedGeneration: 2}]}}`,
+			want: target.State{Known: true, Revision: "main@sha1:a", Message: "its latest change is not reconciled yet"},
+		},
+		{
+			name: "a status of an older generation does not count",
+			object: `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {generation: 3},
+				status: {observedGeneration: 2, lastAppliedRevision: "main@sha1:a", conditions: [{type: Ready, status: "True"}]}}`,
+			want: target.State{Known: true, Revision: "main@sha1:a", Message: "its latest change is not reconciled yet"},
+		},
+		{
+			name: "an unready object says why",
+			object: `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {generation: 1},
+				status: {observedGeneration: 1, conditions: [{type: Ready, status: "False", message: "build failed", observedGeneration: 1}]}}`,
+			want: target.State{Known: true, Message: "build failed"},
+		},
+		{
+			name:   "an object without status is known and runs nothing",
+			object: `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {generation: 1}}`,
+			want:   target.State{Known: true, Message: "it has no Ready condition yet"},
+		},
+		{
+			name: "a HelmRelease v2 runs the newest deployed chart of its history, not a failed upgrade",
+			object: `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {generation: 1},
+				status: {observedGeneration: 1, history: [{status: failed, chartVersion: 1.2.0}, {status: deployed, chartVersion: 1.1.0}, {status: superseded, chartVersion: 1.0.0}],
+				conditions: [{type: Ready, status: "False", message: upgrade failed, observedGeneration: 1}]}}`,
+			want: target.State{Known: true, Revision: "1.1.0", Message: "upgrade failed"},
+		},
+		{
+			name: "a HelmRelease v2beta2 runs its last applied revision",
+			object: `{apiVersion: helm.toolkit.fluxcd.io/v2beta2, kind: HelmRelease, metadata: {generation: 1},
+				status: {observedGeneration: 1, lastAppliedRevision: 1.1.0, conditions: [{type: Ready, status: "True"}]}}`,
+			want: target.State{Known: true, Ready: true, Revision: "1.1.0"},
+		},
+		{
+			name: "a kind that observes no generation is taken at its word",
+			object: `{apiVersion: infra.contrib.fluxcd.io/v1alpha2, kind: Terraform, metadata: {generation: 4},
+				status: {lastAppliedRevision: "main@sha1:b", conditions: [{type: Ready, status: "True"}]}}`,
+			want: target.State{Known: true, Ready: true, Revision: "main@sha1:b"},
+		},
+		{
+			name: "a hostile status is read as not ready",
+			object: `{apiVersion: example.com/v1, kind: Odd, metadata: {generation: 1},
+				status: {lastAppliedRevision: 7, observedGeneration: "x", conditions: [7, {type: Ready, status: True}]}}`,
+			want: target.State{Known: true, Message: "not ready"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			json, err := yaml.YAMLToJSON([]byte(test.object))
+			g.Expect(err).NotTo(HaveOccurred())
+			obj := &unstructured.Unstructured{}
+			g.Expect(obj.UnmarshalJSON(json)).To(Succeed())
+			g.Expect(target.StateOf(obj)).To(Equal(test.want))
+		})
+	}
+}
