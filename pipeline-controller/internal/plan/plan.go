@@ -114,6 +114,8 @@ type planner struct {
 
 // Next plans from the world.
 func Next(world World) Plan {
+	// The API server keeps whole seconds. A record's start has to survive that, since it identifies the promotion.
+	world.Now = world.Now.Truncate(time.Second)
 	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
 	p.takeRequests()
 	p.showTargets()

@@ -1,0 +1,126 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+)
+
+// actionTimeout bounds an action: cloning a repository of some hundred megabytes takes a while.
+const actionTimeout = 5 * time.Minute
+
+// act carries an action out that this Pipeline's status has claimed.
+func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipeline, action plan.Action) plan.Outcome {
+	promotion, ok := promotionOf(pipeline, action.Environment)
+	if !ok {
+		return plan.Outcome{Err: errors.New("the promotion is no longer configured")}
+	}
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	defer cancel()
+	ctrl.LoggerFrom(ctx).Info("acting", "action", action.Kind, "environment", action.Environment, "revision", action.Revision)
+
+	confirm := func(ctx context.Context) (string, error) { return r.confirm(ctx, pipeline, action) }
+	switch action.Kind {
+	case plan.OpenPullRequest:
+		return r.PullRequests.Open(ctx, promotion, confirm)
+	case plan.Notify:
+		return r.Notifications.Notify(ctx, promotion, confirm)
+	default:
+		return r.PullRequests.Withdraw(ctx, promotion, supersededBy(pipeline, action.Environment))
+	}
+}
+
+func supersededBy(pipeline *pipelinesv1.Pipeline, env string) string {
+	for _, e := range pipeline.Spec.Environments {
+		if e.Name == env {
+			return "superseded by " + revision.Short(pipeline.Status.Revision)
+		}
+	}
+	return fmt.Sprintf("the Pipeline has no environment %s any more", env)
+}
+
+// confirm looks once more, on fresh reads, whether the promotion may go ahead. It is asked right before the outside world is
+// touched: minutes may have passed since the plan, and what the plan saw came from a cache.
+func (r *PipelineReconciler) confirm(ctx context.Context, planned *pipelinesv1.Pipeline, action plan.Action) (string, error) {
+	fresh := &pipelinesv1.Pipeline{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(planned), fresh); err != nil {
+		return "", fmt.Errorf("reading the Pipeline once more: %w", err)
+	}
+	if fresh.UID != planned.UID || fresh.Generation != planned.Generation || !fresh.DeletionTimestamp.IsZero() {
+		return "the Pipeline has changed", nil
+	}
+	for i := range fresh.Spec.Environments {
+		env := &fresh.Spec.Environments[i]
+		promotion := fresh.PromotionInto(env)
+		if env.Name != action.Environment || promotion == nil {
+			continue
+		}
+		gates := map[gatingv1.GateReference]*gatingv1.Gate{}
+		r.readGates(ctx, r.Live, fresh.Namespace, promotion.Gates, gates)
+		results := precondition.Evaluate(precondition.Input{
+			Environment: env.Name, Revision: action.Revision, Promotion: promotion, Gates: gates,
+		})
+		return unmet(results), nil
+	}
+	return "the Pipeline has changed", nil
+}
+
+func unmet(results []precondition.Result) string {
+	var why []string
+	for _, result := range results {
+		if !result.Met {
+			why = append(why, result.Message)
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+// record writes what came of an action. The action has happened, so that a Pipeline which was changed meanwhile is read again
+// until the write succeeds. What is lost all the same, with the process for instance, is found again by the next attempt.
+func (r *PipelineReconciler) record(ctx context.Context, pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) error {
+	// The outcome is worth recording even if the controller is being stopped right now.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		changed := pipeline.DeepCopy()
+		if !plan.Record(changed, action, outcome, r.Now()) {
+			return nil
+		}
+		err := r.write(ctx, pipeline, changed.Status)
+		if apierrors.IsConflict(err) {
+			if getErr := r.Live.Get(ctx, client.ObjectKeyFromObject(pipeline), pipeline); getErr != nil {
+				return getErr
+			}
+		}
+		return client.IgnoreNotFound(err)
+	})
+}

@@ -1,0 +1,70 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+)
+
+// reasonOf names, for each state of a promotion, the reason of the event that tells of it.
+var reasonOf = map[pipelinesv1.PromotionState]string{
+	pipelinesv1.PromotionUnapproved: pipelinesv1.WaitingForPreconditionsReason,
+	pipelinesv1.PromotionCreated:    pipelinesv1.PullRequestOpenReason,
+	pipelinesv1.PromotionSucceeded:  pipelinesv1.PromotedReason,
+	pipelinesv1.PromotionAbandoned:  pipelinesv1.PromotionAbandonedReason,
+	pipelinesv1.PromotionFailed:     pipelinesv1.PromotionFailedReason,
+}
+
+// announce tells of every promotion that the status moved on, in an event and in the log.
+func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1.Pipeline, before pipelinesv1.PipelineStatus) {
+	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
+		record := pipeline.Status.Environments[env].Promotion
+		if record == nil || !moved(before.Environments[env], record) {
+			continue
+		}
+		reason, ok := reasonOf[record.State]
+		if !ok {
+			continue
+		}
+		eventType, message := corev1.EventTypeNormal, record.Message
+		if record.LastError != "" {
+			eventType, message = corev1.EventTypeWarning, record.LastError
+		}
+		message = fmt.Sprintf("%s: %s: %s", env, revision.Short(record.Revision), message)
+		r.Event(pipeline, eventType, reason, message)
+		ctrl.LoggerFrom(ctx).Info(message, "environment", env, "revision", record.Revision, "state", record.State)
+	}
+}
+
+// moved tells whether the record says something of a promotion that was not said before. An error that repeats itself was.
+func moved(before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) bool {
+	if before == nil || before.Promotion == nil {
+		return true
+	}
+	old := before.Promotion
+	return old.State != record.State || old.Revision != record.Revision || !old.StartTime.Equal(&record.StartTime) ||
+		record.LastError != "" && old.LastError != record.LastError
+}

@@ -1,0 +1,134 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package controller reconciles Pipelines: it observes the world, plans, claims, acts and records.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kuberecorder "k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines/status,verbs=update
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines/finalizers,verbs=update
+// +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=kustomize.toolkit.fluxcd.io,resources=kustomizations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=helm.toolkit.fluxcd.io,resources=helmreleases,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+
+// TargetReader reads the application object of a target in the cluster that the controller runs in. It doesn't block on a
+// watch that has yet to start.
+type TargetReader interface {
+	Read(ctx context.Context, app pipelinesv1.LocalAppReference, namespace string) target.State
+}
+
+// PipelineReconciler reconciles Pipelines.
+type PipelineReconciler struct {
+	client.Client
+	kuberecorder.EventRecorder
+
+	// Live reads past the cache.
+	Live client.Reader
+	// Targets reads application objects.
+	Targets TargetReader
+	// PullRequests promotes by pull request.
+	PullRequests *promote.PullRequests
+	// Notifications promotes by notification.
+	Notifications *promote.Notifications
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Reconcile takes the Pipeline from action to action until the plan has none left.
+func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pipeline := &pipelinesv1.Pipeline{}
+	if err := r.Get(ctx, req.NamespacedName, pipeline); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !pipeline.DeletionTimestamp.IsZero() {
+		return r.finalize(ctx, pipeline)
+	}
+	if controllerutil.AddFinalizer(pipeline, pipelinesv1.PipelineFinalizer) {
+		// The lock keeps a stale copy from undoing somebody else's change to the list of finalizers.
+		before := pipeline.DeepCopy()
+		controllerutil.RemoveFinalizer(before, pipelinesv1.PipelineFinalizer)
+		if err := r.Patch(ctx, pipeline, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return conflictIsNews(err)
+		}
+	}
+
+	for {
+		next := plan.Next(r.observe(ctx, pipeline))
+		if err := r.write(ctx, pipeline, next.Status); err != nil {
+			return conflictIsNews(err)
+		}
+		if next.Action == nil {
+			return ctrl.Result{RequeueAfter: next.RequeueAfter}, nil
+		}
+		outcome := r.act(ctx, pipeline, *next.Action)
+		if err := r.record(ctx, pipeline, *next.Action, outcome); err != nil {
+			return ctrl.Result{}, err
+		}
+		if outcome.State == "" && outcome.Err == nil {
+			// Called off at the last moment: the cache has yet to show why, and will bring the Pipeline back when it does.
+			return ctrl.Result{RequeueAfter: calledOffWait}, nil
+		}
+	}
+}
+
+// calledOffWait is how long after an action was called off the Pipeline is looked at again, should no event do it before.
+const calledOffWait = 5 * time.Second
+
+// write makes the status the Pipeline's, unless it is already. The update carries the resourceVersion that the status was
+// planned from, so that it fails if the plan was made from anything but the newest Pipeline: with an action in the plan, this
+// is the claim on it.
+func (r *PipelineReconciler) write(ctx context.Context, pipeline *pipelinesv1.Pipeline, status pipelinesv1.PipelineStatus) error {
+	if equality.Semantic.DeepEqual(pipeline.Status, status) {
+		return nil
+	}
+	before := pipeline.Status
+	changed := pipeline.DeepCopy()
+	changed.Status = status
+	if err := r.Status().Update(ctx, changed); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	*pipeline = *changed
+	r.announce(ctx, pipeline, before)
+	return nil
+}
+
+// conflictIsNews turns a conflict into nothing: whoever changed the Pipeline meanwhile has queued it by that.
+func conflictIsNews(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}

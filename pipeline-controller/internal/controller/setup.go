@@ -1,0 +1,153 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"strings"
+
+	"github.com/fluxcd/pkg/runtime/predicates"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+const (
+	gateIndex   = "gates"
+	targetIndex = "targets"
+)
+
+// Options are settings of the controller.
+type Options struct {
+	// Concurrent is how many Pipelines are reconciled at once.
+	Concurrent int
+	// RateLimiter paces retries.
+	RateLimiter workqueue.TypedRateLimiter[reconcile.Request]
+}
+
+// SetupWithManager starts the controller with the manager. Kinds of application objects are watched from when the first
+// Pipeline names them.
+func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	indexer := mgr.GetFieldIndexer()
+	if err := indexer.IndexField(ctx, &pipelinesv1.Pipeline{}, gateIndex, indexGates); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &pipelinesv1.Pipeline{}, targetIndex, indexTargets); err != nil {
+		return err
+	}
+	built, err := ctrl.NewControllerManagedBy(mgr).
+		For(&pipelinesv1.Pipeline{}, builder.WithPredicates(
+			predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}))).
+		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.pipelinesOfGate), builder.WithPredicates(
+			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrent, RateLimiter: options.RateLimiter}).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	r.Targets = &target.Local{
+		Cache:  mgr.GetCache(),
+		Live:   mgr.GetAPIReader(),
+		Mapper: mgr.GetRESTMapper(),
+		Watch: func(kind schema.GroupVersionKind) error {
+			obj := &unstructured.Unstructured{}
+			obj.SetGroupVersionKind(kind)
+			return built.Watch(source.Kind[client.Object](mgr.GetCache(), obj,
+				handler.EnqueueRequestsFromMapFunc(r.pipelinesOfTarget), stateChanged()))
+		},
+	}
+	return nil
+}
+
+func indexGates(obj client.Object) []string {
+	pipeline := obj.(*pipelinesv1.Pipeline)
+	var keys []string
+	for i := range pipeline.Spec.Environments {
+		promotion := pipeline.PromotionInto(&pipeline.Spec.Environments[i])
+		if promotion == nil || promotion.Gates == nil {
+			continue
+		}
+		for _, ref := range promotion.Gates.Refs {
+			keys = append(keys, string(ref))
+		}
+	}
+	return keys
+}
+
+func indexTargets(obj client.Object) []string {
+	pipeline := obj.(*pipelinesv1.Pipeline)
+	app := pipeline.Spec.AppRef
+	kind := schema.FromAPIVersionAndKind(app.APIVersion, app.Kind).GroupKind()
+	var keys []string
+	for _, env := range pipeline.Spec.Environments {
+		for _, t := range env.Targets {
+			if t.ClusterRef == nil {
+				keys = append(keys, targetKey(kind, t.Namespace, app.Name))
+			}
+		}
+	}
+	return keys
+}
+
+// targetKey leaves the version out: the cluster may serve another one than the Pipeline names.
+func targetKey(kind schema.GroupKind, namespace, name string) string {
+	return strings.Join([]string{kind.String(), namespace, name}, "/")
+}
+
+func (r *PipelineReconciler) pipelinesOfGate(ctx context.Context, gate client.Object) []reconcile.Request {
+	return r.requests(ctx, client.MatchingFields{gateIndex: gate.GetName()}, client.InNamespace(gate.GetNamespace()))
+}
+
+func (r *PipelineReconciler) pipelinesOfTarget(ctx context.Context, obj client.Object) []reconcile.Request {
+	kind := obj.GetObjectKind().GroupVersionKind().GroupKind()
+	return r.requests(ctx, client.MatchingFields{targetIndex: targetKey(kind, obj.GetNamespace(), obj.GetName())})
+}
+
+func (r *PipelineReconciler) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	var pipelines pipelinesv1.PipelineList
+	if err := r.List(ctx, &pipelines, options...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing Pipelines failed")
+		return nil
+	}
+	requests := make([]reconcile.Request, len(pipelines.Items))
+	for i := range pipelines.Items {
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&pipelines.Items[i])
+	}
+	return requests
+}
+
+// stateChanged passes changes of what is read of an application object: most of its changes are none for a Pipeline.
+func stateChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, beforeOK := e.ObjectOld.(*unstructured.Unstructured)
+		after, afterOK := e.ObjectNew.(*unstructured.Unstructured)
+		return !beforeOK || !afterOK || target.StateOf(before) != target.StateOf(after)
+	}}
+}

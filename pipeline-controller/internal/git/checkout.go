@@ -1,0 +1,367 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+const (
+	// cacheSize is how many bytes of objects of the clone are held in memory.
+	cacheSize = 16 * cache.MiByte
+	// largeObject is the size in bytes from which a blob is streamed from disk instead of held in memory.
+	largeObject = 1 << 20
+)
+
+// Checkout is one commit of a remote branch, with all its files, as objects in
+// a directory of its own. It is not safe for concurrent use.
+type Checkout struct {
+	connection *connection
+	dir        string
+	// objects are the clone's. Nothing is added to them.
+	objects *filesystem.Storage
+	base    plumbing.Hash
+	root    plumbing.Hash
+
+	// written holds the objects of the commits made here; commits tells which are whose.
+	written *memory.Storage
+	commits map[plumbing.Hash][]plumbing.Hash
+}
+
+// Clone fetches the newest commit of a branch, and nothing else, into a
+// temporary directory that Close removes. The error is ErrBranchNotFound,
+// ErrRepositoryNotFound or ErrUnauthorized where one of them is the matter.
+func Clone(ctx context.Context, remote Remote, branch string) (_ *Checkout, err error) {
+	name, err := branchReference(branch)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := connect(remote)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "sluice-git-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for a clone: %w", err)
+	}
+	c := &Checkout{
+		connection: conn,
+		dir:        dir,
+		objects: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(cacheSize), filesystem.Options{
+			ExclusiveAccess:      true,
+			KeepDescriptors:      true,
+			LargeObjectThreshold: largeObject,
+		}),
+		written: memory.NewStorage(),
+		commits: map[plumbing.Hash][]plumbing.Hash{},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+
+	if c.base, err = conn.fetch(ctx, name, c.objects); err != nil {
+		return nil, err
+	}
+	commit, err := object.GetCommit(c.objects, c.base)
+	if err != nil {
+		return nil, fmt.Errorf("reading commit %s: %w", c.base, err)
+	}
+	c.root = commit.TreeHash
+	return c, nil
+}
+
+// fetch stores the newest commit of a branch, and returns its hash.
+func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, into *filesystem.Storage) (plumbing.Hash, error) {
+	session, advertised, err := c.uploadPack(ctx)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	commit, ok := advertised.References[name.String()]
+	if !ok {
+		return plumbing.ZeroHash, fmt.Errorf("branch %q of %s: %w", name.Short(), c.url, ErrBranchNotFound)
+	}
+
+	request := packp.NewUploadPackRequestFromCapabilities(advertised.Capabilities)
+	request.Wants = []plumbing.Hash{commit}
+	request.Depth = packp.DepthCommits(1)
+	capabilities := []capability.Capability{capability.Shallow}
+	if advertised.Capabilities.Supports(capability.NoProgress) {
+		capabilities = append(capabilities, capability.NoProgress)
+	}
+	for _, wanted := range capabilities {
+		if err := request.Capabilities.Set(wanted); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	response, err := session.UploadPack(ctx, request)
+	if err != nil {
+		return plumbing.ZeroHash, c.failed("cloning", err)
+	}
+	err = packfile.UpdateObjectStorage(into, packReader(request.Capabilities, response))
+	if err := errors.Join(err, response.Close()); err != nil {
+		return plumbing.ZeroHash, c.failed("cloning", err)
+	}
+	return commit, nil
+}
+
+func packReader(agreed *capability.List, response io.Reader) io.Reader {
+	switch {
+	case agreed.Supports(capability.Sideband64k):
+		return sideband.NewDemuxer(sideband.Sideband64k, response)
+	case agreed.Supports(capability.Sideband):
+		return sideband.NewDemuxer(sideband.Sideband, response)
+	default:
+		return response
+	}
+}
+
+// Close removes what the clone has on disk.
+func (c *Checkout) Close() error {
+	c.connection.close()
+	return errors.Join(c.objects.Close(), os.RemoveAll(c.dir))
+}
+
+// Base returns the hash of the commit that was cloned.
+func (c *Checkout) Base() string { return c.base.String() }
+
+// EachFile calls fn for every regular file of the base, executable or not, in
+// the order of their paths. Symlinks and submodules are passed over. read
+// returns the file's bytes; size is their number, known without reading any.
+// An error of fn ends the walk and is returned as it is.
+func (c *Checkout) EachFile(ctx context.Context, fn func(path string, size int64, read func() ([]byte, error)) error) error {
+	left := maxFiles
+	return c.walk(ctx, c.root, "", 0, &left, fn)
+}
+
+func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int,
+	fn func(string, int64, func() ([]byte, error)) error) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%s: more than %d directories deep", dir, maxDepth)
+	}
+	entries, err := c.tree(hash, dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if *left--; *left < 0 {
+			return fmt.Errorf("the repository has more than %d files", maxFiles)
+		}
+		name := path.Join(dir, entry.Name)
+		switch {
+		case entry.Mode == filemode.Dir:
+			err = c.walk(ctx, entry.Hash, name, depth+1, left, fn)
+		case isRegular(entry.Mode):
+			err = c.visit(entry.Hash, name, fn)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Checkout) visit(hash plumbing.Hash, name string, fn func(string, int64, func() ([]byte, error)) error) error {
+	size, err := c.objects.EncodedObjectSize(hash)
+	if err != nil {
+		return fmt.Errorf("%s: reading its size: %w", name, err)
+	}
+	return fn(name, size, func() ([]byte, error) {
+		content, err := c.blob(hash, size)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return content, nil
+	})
+}
+
+func (c *Checkout) blob(hash plumbing.Hash, size int64) (_ []byte, err error) {
+	blob, err := object.GetBlob(c.objects, hash)
+	if err != nil {
+		return nil, fmt.Errorf("reading blob %s: %w", hash, err)
+	}
+	reader, err := blob.Reader()
+	if err != nil {
+		return nil, fmt.Errorf("reading blob %s: %w", hash, err)
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	content, err := io.ReadAll(io.LimitReader(reader, size+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading blob %s: %w", hash, err)
+	}
+	if int64(len(content)) != size {
+		return nil, fmt.Errorf("blob %s is not of the %d bytes it says", hash, size)
+	}
+	return content, nil
+}
+
+func isRegular(mode filemode.FileMode) bool {
+	return mode == filemode.Regular || mode == filemode.Executable
+}
+
+// tree returns the entries of the directory dir, whose tree is hash. Git's own
+// checks refuse the names it refuses; a host need not have made them.
+func (c *Checkout) tree(hash plumbing.Hash, dir string) ([]object.TreeEntry, error) {
+	tree, err := object.GetTree(c.objects, hash)
+	if err != nil {
+		return nil, fmt.Errorf("%s: reading tree %s: %w", path.Join("/", dir), hash, err)
+	}
+	for _, entry := range tree.Entries {
+		if entry.Name == "." || entry.Name == ".." || strings.Contains(entry.Name, "/") {
+			return nil, fmt.Errorf("%s: tree %s has an entry named %q", path.Join("/", dir), hash, entry.Name)
+		}
+	}
+	return tree.Entries, nil
+}
+
+// Commit makes a commit on top of the base in which the files at the paths of
+// changes have these new contents; everything else, their modes included, is
+// the base's. Each path must be a regular file of the base. It is by author,
+// at the time when, which is recorded in UTC: the same arguments make the same
+// hash. The error is ErrNoChange when every file has its new content already.
+// The commit is on the remote once Push has brought it there.
+func (c *Checkout) Commit(changes map[string][]byte, message string, author Author, when time.Time) (hash string, err error) {
+	if strings.ContainsAny(author.Name+author.Email, "<>\n\x00") || strings.Contains(message, "\x00") {
+		return "", errors.New("the author or the message of the commit holds characters that Git does not allow")
+	}
+	var added []plumbing.Hash
+	root, err := c.change(c.root, "", changes, &added)
+	if err != nil {
+		return "", err
+	}
+	if root == c.root {
+		return "", ErrNoChange
+	}
+	signature := object.Signature{Name: author.Name, Email: author.Email, When: when.UTC()}
+	commit, err := c.write(&object.Commit{
+		Author:       signature,
+		Committer:    signature,
+		Message:      message,
+		TreeHash:     root,
+		ParentHashes: []plumbing.Hash{c.base},
+	})
+	if err != nil {
+		return "", err
+	}
+	c.commits[commit] = append(added, commit)
+	return commit.String(), nil
+}
+
+// change returns the tree of the directory dir with the changes below it, whose
+// paths are relative to it, and appends to added what objects that took.
+func (c *Checkout) change(hash plumbing.Hash, dir string, changes map[string][]byte, added *[]plumbing.Hash) (plumbing.Hash, error) {
+	files := map[string][]byte{}
+	directories := map[string]map[string][]byte{}
+	for name, content := range changes {
+		first, rest, below := strings.Cut(name, "/")
+		if !below {
+			files[name] = content
+			continue
+		}
+		if directories[first] == nil {
+			directories[first] = map[string][]byte{}
+		}
+		directories[first][rest] = content
+	}
+
+	entries, err := c.tree(hash, dir)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	changed := false
+	for i, entry := range entries {
+		name := path.Join(dir, entry.Name)
+		becomes := entry.Hash
+		content, isFile := files[entry.Name]
+		below, isDirectory := directories[entry.Name]
+		switch {
+		case isFile && isRegular(entry.Mode):
+			becomes, err = c.changeFile(entry.Hash, content, added)
+			delete(files, entry.Name)
+		case isDirectory && entry.Mode == filemode.Dir:
+			becomes, err = c.change(entry.Hash, name, below, added)
+			delete(directories, entry.Name)
+		}
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		changed = changed || becomes != entry.Hash
+		entries[i].Hash = becomes
+	}
+	for name := range files {
+		return plumbing.ZeroHash, fmt.Errorf("%s: not a regular file of commit %s", path.Join(dir, name), c.base)
+	}
+	for name := range directories {
+		return plumbing.ZeroHash, fmt.Errorf("%s: not a directory of commit %s", path.Join(dir, name), c.base)
+	}
+	if !changed {
+		return hash, nil
+	}
+	tree, err := c.write(&object.Tree{Entries: entries})
+	*added = append(*added, tree)
+	return tree, err
+}
+
+func (c *Checkout) changeFile(hash plumbing.Hash, content []byte, added *[]plumbing.Hash) (plumbing.Hash, error) {
+	blob := c.written.NewEncodedObject()
+	blob.SetType(plumbing.BlobObject)
+	writer, err := blob.Writer()
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	if _, err := writer.Write(content); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	if blob.Hash() == hash {
+		return hash, nil
+	}
+	*added = append(*added, blob.Hash())
+	return c.written.SetEncodedObject(blob)
+}
+
+func (c *Checkout) write(encoder interface {
+	Encode(plumbing.EncodedObject) error
+}) (plumbing.Hash, error) {
+	encoded := c.written.NewEncodedObject()
+	if err := encoder.Encode(encoded); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	return c.written.SetEncodedObject(encoded)
+}

@@ -1,0 +1,213 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package git
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/hosthttp"
+)
+
+// connection speaks the Git protocol with one remote. It uses go-git's
+// sessions rather than its Remote: those take a transport of ours, with limits,
+// where Remote takes the process-wide one; and a lease and a list of objects to
+// push are exact there, where Remote infers them from references.
+type connection struct {
+	// url is the remote's, without user and password.
+	url       string
+	endpoint  transport.Endpoint
+	auth      githttp.AuthMethod
+	secrets   []string
+	transport *hosthttp.Transport
+	client    transport.Transport
+}
+
+func connect(remote Remote) (*connection, error) {
+	parsed, err := url.Parse(remote.URL)
+	if err != nil {
+		// The error of url.Parse repeats the URL, password and all.
+		return nil, errors.New("the repository URL cannot be parsed: give one like https://host/owner/repository")
+	}
+	if parsed.Scheme != "http" && parsed.Scheme != "https" {
+		return nil, fmt.Errorf("repository URLs of scheme %q are not supported: use https", parsed.Scheme)
+	}
+	if parsed.Hostname() == "" || parsed.RawQuery != "" || parsed.Fragment != "" {
+		return nil, errors.New("the repository URL must have a host and no query: give one like https://host/owner/repository")
+	}
+	credentials := remote.Credentials
+	if parsed.User != nil && credentials == (Credentials{}) {
+		credentials.Username = parsed.User.Username()
+		credentials.Password, _ = parsed.User.Password()
+	}
+	urlPassword, _ := parsed.User.Password()
+	parsed.User = nil
+
+	endpoint, err := transport.NewEndpoint(parsed.String())
+	if err != nil {
+		return nil, fmt.Errorf("repository URL %s: %w", parsed, err)
+	}
+	httpTransport, err := hosthttp.NewTransport(remote.CABundle, maxResponse)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{
+		url:      parsed.String(),
+		endpoint: *endpoint,
+		auth:     authMethod(credentials),
+		secrets: []string{
+			credentials.BearerToken,
+			basicToken(credentials),
+			credentials.Password,
+			urlPassword,
+		},
+		transport: httpTransport,
+		client:    githttp.NewClient(&http.Client{Transport: httpTransport}),
+	}, nil
+}
+
+// basicToken is what a host finds, and may repeat, after "Authorization: Basic".
+func basicToken(c Credentials) string {
+	if c.Password == "" {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password))
+}
+
+func authMethod(c Credentials) githttp.AuthMethod {
+	switch {
+	case c.BearerToken != "":
+		return &githttp.TokenAuth{Token: c.BearerToken}
+	case c.Username != "" || c.Password != "":
+		return &githttp.BasicAuth{Username: c.Username, Password: c.Password}
+	default:
+		return nil
+	}
+}
+
+// maxResponse bounds the responses to the two requests of the protocol: GET for
+// the references, POST for a pack or the report on one.
+func maxResponse(request *http.Request) int64 {
+	if request.Method == http.MethodGet {
+		return maxAdvertisement
+	}
+	return maxPack
+}
+
+// uploadPack opens a session for reading, and returns it with the remote's references.
+func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {
+	// A session writes to its endpoint when the host redirects.
+	endpoint := c.endpoint
+	session, err := c.client.NewUploadPackSession(&endpoint, c.authMethod())
+	if err != nil {
+		return nil, nil, c.failed("connecting to", err)
+	}
+	advertised, err := session.AdvertisedReferencesContext(ctx)
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		return session, packp.NewAdvRefs(), nil
+	}
+	if err != nil {
+		return nil, nil, c.failed("reading the branches of", err)
+	}
+	return session, advertised, nil
+}
+
+// receivePack opens a session for writing, and returns it with the remote's references.
+func (c *connection) receivePack(ctx context.Context) (transport.ReceivePackSession, *packp.AdvRefs, error) {
+	endpoint := c.endpoint
+	session, err := c.client.NewReceivePackSession(&endpoint, c.authMethod())
+	if err != nil {
+		return nil, nil, c.failed("connecting to", err)
+	}
+	advertised, err := session.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return nil, nil, c.failed("preparing a push to", err)
+	}
+	return session, advertised, nil
+}
+
+// authMethod keeps a nil method from becoming an interface that is not nil.
+func (c *connection) authMethod() transport.AuthMethod {
+	if c.auth == nil {
+		return nil
+	}
+	return c.auth
+}
+
+func (c *connection) close() { c.transport.CloseIdleConnections() }
+
+// failed tells what could not be done with the remote, without the host's own
+// page of HTML where go-git makes it a part of the error.
+func (c *connection) failed(doing string, err error) error {
+	for _, known := range []struct{ kind, is error }{
+		{ErrUnauthorized, transport.ErrAuthenticationRequired},
+		{ErrUnauthorized, transport.ErrAuthorizationFailed},
+		{ErrRepositoryNotFound, transport.ErrRepositoryNotFound},
+		{context.Canceled, context.Canceled},
+		{context.DeadlineExceeded, context.DeadlineExceeded},
+		{hosthttp.ErrTooLarge, hosthttp.ErrTooLarge},
+	} {
+		if errors.Is(err, known.is) {
+			return hosthttp.NewError(known.kind, fmt.Sprintf("%s %s: %s", doing, c.url, known.kind), c.secrets...)
+		}
+	}
+	return hosthttp.NewError(nil, fmt.Sprintf("%s %s: %s", doing, c.url, err), c.secrets...)
+}
+
+func branchReference(branch string) (plumbing.ReferenceName, error) {
+	name := plumbing.NewBranchReferenceName(branch)
+	if err := name.Validate(); err != nil {
+		return "", fmt.Errorf("branch %q: %w", branch, err)
+	}
+	return name, nil
+}
+
+// RemoteBranch returns the commit that a branch of the remote is at, and
+// whether there is such a branch.
+func RemoteBranch(ctx context.Context, remote Remote, branch string) (hash string, exists bool, err error) {
+	name, err := branchReference(branch)
+	if err != nil {
+		return "", false, err
+	}
+	conn, err := connect(remote)
+	if err != nil {
+		return "", false, err
+	}
+	defer conn.close()
+	return conn.branch(ctx, name)
+}
+
+func (c *connection) branch(ctx context.Context, name plumbing.ReferenceName) (hash string, exists bool, err error) {
+	_, advertised, err := c.uploadPack(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	at, exists := advertised.References[name.String()]
+	if !exists {
+		return "", false, nil
+	}
+	return at.String(), true, nil
+}

@@ -1,0 +1,239 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package marker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// edit replaces bytes of a file.
+type edit struct {
+	start, end int
+	text       string // in their place; the same as before where the value is there already
+	value      string // that the parser must read afterwards
+}
+
+// edits holds the edit of each marked scalar.
+type edits map[*yaml.Node]edit
+
+// add adds the edit that m asks for.
+func (e edits) add(s *source, fields map[int][]field, m marker, rev string) error {
+	if m.problem != "" {
+		return errors.New(m.problem)
+	}
+	value, err := m.value(rev)
+	if err != nil {
+		return err
+	}
+	line := m.line
+	if m.ownLine {
+		line = s.belowMarkers(line)
+	}
+	f, err := only(fields[line])
+	if err != nil {
+		return err
+	}
+	edit, err := s.edit(f, value)
+	if err != nil {
+		return err
+	}
+	if !m.ownLine && s.lineOf(edit.end) == m.line {
+		// Behind the value only the comma of a list, or another comment, may come before the marker.
+		between := strings.TrimLeft(s.content[edit.end:m.hash], blanks+",")
+		if between != "" && between[0] != '#' {
+			return errors.New("the value is not alone on the marked line")
+		}
+	}
+	if other, ok := e[f.value]; ok && other.value != edit.value {
+		return fmt.Errorf("the field is marked twice, for %q and for %q", other.value, edit.value)
+	}
+	e[f.value] = edit
+	return nil
+}
+
+// belowMarkers returns the first line below line that is no marker itself.
+func (s *source) belowMarkers(line int) int {
+	for line++; line < len(s.starts); line++ {
+		text := strings.TrimLeft(s.line(line), blanks)
+		if !strings.HasPrefix(text, "#") || !strings.Contains(text, setter) {
+			break
+		}
+	}
+	return line
+}
+
+// edit returns how value is written into f.
+func (s *source) edit(f field, value string) (edit, error) {
+	if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return edit{}, fmt.Errorf("the value %q can't be written safely", value)
+	}
+	n := f.value
+	if n.Style&yaml.TaggedStyle != 0 && n.Tag != strTag {
+		return edit{}, fmt.Errorf("the marked value is tagged %s, not as a string", n.Tag)
+	}
+	e := edit{start: s.begin(n), value: value}
+	var ok bool
+	switch n.Style &^ yaml.TaggedStyle {
+	case yaml.SingleQuotedStyle:
+		e.end, ok = s.quoteEnd(e.start)
+		e.text = `'` + strings.ReplaceAll(value, `'`, `''`) + `'`
+	case yaml.DoubleQuotedStyle:
+		e.end, ok = s.quoteEnd(e.start)
+		e.text = doubleQuoted(value)
+	case yaml.LiteralStyle, yaml.FoldedStyle:
+		var old string
+		e.start, old, ok = s.blockLine(n, e.start)
+		e.end = e.start + len(old)
+		e.text = value
+		e.value = strings.Replace(n.Value, old, value, 1)
+	default:
+		e.end = e.start + len(n.Value)
+		ok = strings.HasPrefix(s.content[e.start:], n.Value)
+		if e.text = value; !isPlain(value, f.flow) {
+			e.text = doubleQuoted(value)
+		}
+		if isEmpty(n) {
+			if !s.canAppend(f, e.start) {
+				return edit{}, errors.New("no value can be filled in here")
+			}
+			e.text = " " + e.text
+		}
+	}
+	if !ok {
+		return edit{}, errors.New("the marked value is not written on one line")
+	}
+	if n.Value == e.value && n.Tag == strTag && !isEmpty(n) {
+		e.text = s.content[e.start:e.end]
+	}
+	return e, nil
+}
+
+const strTag = "!!str"
+
+// canAppend tells whether a value can be appended at offset: behind the colon, the dash, or the anchor or tag of an
+// empty scalar. The colon is missing behind the key of a set, `? key`, and what comes next in [] or {} may not be parted
+// from it by a blank.
+func (s *source) canAppend(f field, offset int) bool {
+	if f.flow || offset == 0 {
+		return false
+	}
+	before := s.content[offset-1]
+	return before == ':' || f.key == nil && before == '-' || f.value.Anchor != "" || f.value.Style&yaml.TaggedStyle != 0
+}
+
+// quoteEnd returns the offset behind the quoted scalar that begins at start, if that ends on the same line.
+func (s *source) quoteEnd(start int) (int, bool) {
+	line := s.lineOf(start)
+	text := s.line(line)[start-s.starts[line]:]
+	if text == "" {
+		return 0, false
+	}
+	quote := text[0]
+	for i := 1; i < len(text); i++ {
+		switch {
+		case quote == '"' && text[i] == '\\', quote == '\'' && strings.HasPrefix(text[i:], "''"):
+			i++
+		case text[i] == quote:
+			return start + i + 1, true
+		}
+	}
+	return 0, false
+}
+
+// blockLine returns the text of the block scalar whose header begins at start, and where it is, if that is one line.
+func (s *source) blockLine(n *yaml.Node, start int) (int, string, bool) {
+	text := strings.Trim(n.Value, "\n")
+	if text == "" || strings.Contains(text, "\n") {
+		return 0, "", false
+	}
+	for line := s.lineOf(start) + 1; line < len(s.starts); line++ {
+		content := s.line(line)
+		if strings.Trim(content, blanks) != "" {
+			return s.starts[line] + len(content) - len(text), text, strings.HasSuffix(content, text)
+		}
+	}
+	return 0, "", false
+}
+
+// isPlain tells whether a parser reads value back as this very string without quotes. The encoder of the YAML library
+// knows them all: numbers, dates, booleans of YAML 1.1, indicators.
+func isPlain(value string, flow bool) bool {
+	encoded, err := yaml.Marshal(value)
+	return err == nil && string(encoded) == value+"\n" && !(flow && strings.ContainsAny(value, ",[]{}?"))
+}
+
+func doubleQuoted(value string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
+}
+
+// apply returns content with the edits made, or content itself where they change nothing.
+func (e edits) apply(content []byte) []byte {
+	inOrder := make([]edit, 0, len(e))
+	for _, edit := range e {
+		if string(content[edit.start:edit.end]) != edit.text {
+			inOrder = append(inOrder, edit)
+		}
+	}
+	if len(inOrder) == 0 {
+		return content
+	}
+	slices.SortFunc(inOrder, func(a, b edit) int { return a.start - b.start })
+	var out []byte
+	done := 0
+	for _, edit := range inOrder {
+		out = append(out, content[done:edit.start]...)
+		out = append(out, edit.text...)
+		done = edit.end
+	}
+	return append(out, content[done:]...)
+}
+
+// verify parses what became of the file and makes sure that the edited scalars have their new value and all else is as
+// it was. It is the second line of defence: what it refuses is a mistake in this package.
+func (e edits) verify(docs []*yaml.Node, out []byte) error {
+	after, err := parse(out)
+	if err != nil {
+		return fmt.Errorf("can't be edited safely: %w", err)
+	}
+	outstanding := 0
+	for old, edit := range e {
+		if old.Value != edit.value {
+			outstanding++
+		}
+	}
+	unexpected := false
+	same := diff(docs, after, func(old, new *yaml.Node) {
+		edit, ok := e[old]
+		if !ok || new.Value != edit.value || new.Tag != strTag || new.Anchor != old.Anchor {
+			unexpected = true
+		}
+		if new.Value != old.Value {
+			outstanding--
+		}
+	})
+	if !same || unexpected || outstanding != 0 {
+		return errors.New("can't be edited safely: another value would change")
+	}
+	return nil
+}

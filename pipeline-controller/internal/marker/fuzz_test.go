@@ -1,0 +1,134 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package marker
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// FuzzSet asserts for any file and revision: no panic, all or nothing, only the lines of values that changed differ,
+// those values are what was written, everything else parses as before, and a second time changes nothing. M! in the file
+// becomes a marker, so that a mutation rarely breaks one.
+func FuzzSet(f *testing.F) {
+	for _, file := range []string{
+		"a: v1 # M!\nb: 'v1' # M!\nc: \"v1\" # M!\n- x\n",
+		"# M!\ntag: &a |-\n  v1\nb: *a\n---\n- # M!\n- !!str v1 # M!\n",
+		"{\n  \"a\": [1, 2],\n  \"tag\": \"v1\", # M!\n  b: {c: d} # M!\n}\n",
+		"\ufeffdoc: |2\n   # M!\n   a: v1 # M!\n\r\ntag: # M!\r\n  'it''s'\r\n? k\n: v # M!\n",
+		"a: v1 # {\"$promotion\": \"default:podinfo:prod:tag\"} # {\"$promotion\": \"default:podinfo:dev\"}\n",
+		"a: {{ .x }} # M!\nb: >\n\n  v1 # M!\n...\n%YAML 1.1\n--- # M!\n&k k: !<tag:yaml.org,2002:str> v1 # M!\n",
+	} {
+		f.Add([]byte(file), "v1.1.0")
+		f.Add([]byte(file), "1.10@sha1:"+commit)
+		f.Add([]byte(file), `it's "\": #`)
+	}
+	f.Fuzz(func(t *testing.T, content []byte, rev string) {
+		content = bytes.ReplaceAll(content, []byte("M!"), []byte(`{"$promotion": "default:podinfo:prod"}`))
+		in := bytes.Clone(content)
+		out, n, err := Set("app.yaml", content, prod, rev)
+		if !bytes.Equal(in, content) {
+			t.Fatal("the input was written to")
+		}
+		if err != nil {
+			if out != nil || n != 0 {
+				t.Fatalf("an error, but %d fields and %q", n, out)
+			}
+			return
+		}
+		if n == 0 {
+			if !bytes.Equal(in, out) {
+				t.Fatalf("no field, but %q", out)
+			}
+			return
+		}
+		changed := compareValues(t, decodeAll(t, in), decodeAll(t, out), rev)
+		if len(changed) > n {
+			t.Fatalf("%d of %d fields changed", len(changed), n)
+		}
+		compareLines(t, newSource(in), newSource(out), changed)
+		again, m, err := Set("app.yaml", out, prod, rev)
+		if err != nil || m != n || !bytes.Equal(again, out) {
+			t.Fatalf("the second time: %d fields, %v, %q", m, err, again)
+		}
+	})
+}
+
+func decodeAll(t *testing.T, content []byte) (docs []*yaml.Node) {
+	t.Helper()
+	docs, err := parse(content)
+	if err != nil {
+		t.Fatalf("%v: %q", err, content)
+	}
+	return docs
+}
+
+// compareValues returns the scalars that differ, and fails if anything but the value of one does.
+func compareValues(t *testing.T, before, after []*yaml.Node, rev string) (changed []*yaml.Node) {
+	t.Helper()
+	if len(before) != len(after) {
+		t.Fatalf("%d nodes became %d", len(before), len(after))
+	}
+	for i, a := range before {
+		b := after[i]
+		if a.Kind != b.Kind || a.Anchor != b.Anchor || a.Line != b.Line {
+			t.Fatalf("%q at %d:%d became another node", a.Value, a.Line, a.Column)
+		}
+		if a.Value != b.Value || a.Tag != b.Tag {
+			written := strings.Trim(b.Value, "\n")
+			if b.Kind != yaml.ScalarNode || b.Tag != "!!str" || written == "" || !strings.Contains(rev, written) {
+				t.Fatalf("%q became %s %q", a.Value, b.Tag, b.Value)
+			}
+			changed = append(changed, a)
+		}
+		changed = append(changed, compareValues(t, a.Content, b.Content, rev)...)
+	}
+	return changed
+}
+
+// compareLines fails unless exactly one line differs for each changed scalar, from where that begins at the earliest,
+// and up to the comment at the most.
+func compareLines(t *testing.T, before, after *source, changed []*yaml.Node) {
+	t.Helper()
+	if len(before.starts) != len(after.starts) {
+		t.Fatalf("%d lines became %d", len(before.starts), len(after.starts))
+	}
+	for i := range before.starts {
+		a, b := before.line(i), after.line(i)
+		if a == b {
+			continue
+		}
+		if len(changed) == 0 {
+			t.Fatalf("line %d differs without a value: %q became %q", i+1, a, b)
+		}
+		n := changed[0]
+		changed = changed[1:]
+		if i+1 < n.Line || i+1 == n.Line && !strings.HasPrefix(b, string([]rune(a)[:n.Column-1])) {
+			t.Fatalf("line %d differs before the value %q: %q became %q", i+1, n.Value, a, b)
+		}
+		block := n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 // What looks like a comment there is none.
+		if hash := strings.LastIndex(a, "# {\"$"); hash >= 0 && !block && !strings.HasSuffix(b, a[hash:]) {
+			t.Fatalf("line %d differs in its comment: %q became %q", i+1, a, b)
+		}
+	}
+	if len(changed) > 0 {
+		t.Fatalf("no line differs for the value %q", changed[0].Value)
+	}
+}

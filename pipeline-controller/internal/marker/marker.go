@@ -1,0 +1,246 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package marker sets the YAML fields that carry a marker comment for an environment of a pipeline:
+//
+//	tag: v1.0.0 # {"$promotion": "namespace:pipeline:environment"}
+//
+// The edit is byte-exact: only the bytes of the marked scalar change.
+//
+// # Where a marker stands
+//
+// At the end of the field's line, or in a comment of its own on the line above the field. A field is a value of a
+// mapping or an item of a list. The marked line must hold exactly one, and it must be written on one line; anything
+// else is refused, with file and line. Several markers may mark one field: above each other, or one after the other as
+// in `# {"$promotion": …} # {"$promotion": …}`. A commented-out field is no field, and its marker is no marker. Nor is
+// one inside a quoted string or a block scalar, since that is text and no comment.
+//
+// # What a marker says
+//
+// "namespace:pipeline:environment" and optionally ":tag", ":digest" or ":commit", which choose what of the revision is
+// written. Namespaces and pipelines can't hold a colon, so the environment begins after the second one and may hold
+// any character, with two consequences of the parts that may follow it. A last segment that is a known part always is
+// the part: an environment named "prod:tag" can be marked by "…:prod:tag:digest", not by "…:prod:tag". And a segment
+// behind the environment that is not a known part is refused as a misspelt part: where environments "eu" and "eu:west"
+// are in one repository, the marker of the latter keeps "eu" from being promoted.
+package marker
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+)
+
+// ErrUnparsable is matched by the error for a file that holds a marker but is not YAML, such as a Helm template.
+var ErrUnparsable = errors.New("not parsable as YAML")
+
+// setter is what makes a comment a marker.
+const setter = "$promotion"
+
+// maxMarkers bounds the work on a file that was made to cause some.
+const maxMarkers = 1000
+
+// Key is what a field is marked for.
+type Key struct{ Namespace, Pipeline, Environment string }
+
+// String returns the key as it is written in a marker.
+func (k Key) String() string {
+	return k.Namespace + ":" + k.Pipeline + ":" + k.Environment
+}
+
+// Mentions tells whether content can hold a marker at all. It is the cheap first look at a file.
+func Mentions(content []byte) bool {
+	return bytes.Contains(content, []byte(setter))
+}
+
+// Set returns content with the value of every field that is marked for key replaced by rev, or by the part of rev that
+// the marker asks for, and every other byte unchanged. n is how many fields are marked for key, whether or not their
+// value changed. A file without a marker for key is not even parsed.
+//
+// path is only used in errors. All that is wrong in the file with markers for key is reported at once, each with its
+// line, and then nothing is changed. An error matches ErrUnparsable if the file as a whole can't be read.
+func Set(path string, content []byte, key Key, rev string) (out []byte, n int, err error) {
+	if !Mentions(content) {
+		return content, 0, nil
+	}
+	src := newSource(content)
+	markers := src.markers(key)
+	if len(markers) == 0 {
+		return content, 0, nil
+	}
+	first := markers[0].line + 1
+	if len(markers) > maxMarkers {
+		return nil, 0, fmt.Errorf("%s:%d: more than %d markers for %s are in the file", path, first, maxMarkers, key)
+	}
+	docs, err := parse(content)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s:%d: the marker is in a file that is %w: %w", path, first, ErrUnparsable, err)
+	}
+	if markers, err = src.inComments(docs, markers); err != nil {
+		return nil, 0, fmt.Errorf("%s:%d: %w", path, first, err)
+	}
+
+	edits := make(edits)
+	fields := src.fields(docs)
+	var errs []error
+	for _, m := range markers {
+		if err := edits.add(src, fields, m, rev); err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", path, m.line+1, err))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, 0, errors.Join(errs...)
+	}
+	out = edits.apply(content)
+	if err := edits.verify(docs, out); err != nil {
+		return nil, 0, fmt.Errorf("%s:%d: %w", path, first, err)
+	}
+	return out, len(edits), nil
+}
+
+// marker is a comment that is, or looks like, a marker for the key it was searched by.
+type marker struct {
+	line    int  // of the comment, counted from 0
+	hash    int  // offset of its '#'
+	setter  int  // offset of "$promotion"
+	end     int  // offset behind it, which is the end of the line or the '#' of another one
+	ownLine bool // nothing but the comment is on its line
+	part    string
+	problem string // what keeps it from being a marker
+}
+
+// markers returns everything in src that looks like a marker for key. Whether it stands in a comment is not known yet.
+func (s *source) markers(key Key) []marker {
+	// A marker that can't be read concerns key if it names it, and not only a name that begins like it.
+	named := regexp.MustCompile(regexp.QuoteMeta(key.String()) + `($|[^A-Za-z0-9._-])`)
+	var found []marker
+	for line := range s.starts {
+		for _, m := range s.markersOn(line) {
+			concerns := false
+			if value, problem := promotion(s.content[m.hash+1 : m.end]); problem != "" {
+				m.problem = problem
+				concerns = named.MatchString(s.content[m.setter:m.end])
+			} else {
+				concerns = m.read(value, key)
+			}
+			if concerns {
+				found = append(found, m)
+			}
+		}
+	}
+	return found
+}
+
+// markersOn returns all that may be a marker on a line.
+func (s *source) markersOn(line int) []marker {
+	text := s.line(line)
+	comment, ownLine := strings.CutPrefix(strings.TrimLeft(text, blanks), "#")
+	if ownLine && !strings.HasPrefix(strings.TrimLeft(comment, blanks), "{") {
+		return nil // Prose, or a commented-out field with its marker.
+	}
+	var found []marker
+	for from := 0; ; {
+		i := strings.Index(text[from:], setter)
+		if i < 0 {
+			return found
+		}
+		at := from + i
+		if hash := strings.LastIndexByte(text[from:at], '#'); hash >= 0 {
+			// A marker ends before the next one, which keeps the time linear on a line of many.
+			if len(found) > 0 {
+				found[len(found)-1].end = s.starts[line] + from + hash
+			}
+			found = append(found, marker{
+				line: line, ownLine: ownLine,
+				hash: s.starts[line] + from + hash, setter: s.starts[line] + at, end: s.starts[line] + len(text),
+			})
+		}
+		from = at + len(setter)
+	}
+}
+
+// read takes the marker's value apart, and tells whether it concerns key.
+func (m *marker) read(value string, key Key) bool {
+	namespace, rest, _ := strings.Cut(value, ":")
+	pipeline, rest, _ := strings.Cut(rest, ":")
+	if namespace != key.Namespace || pipeline != key.Pipeline {
+		return false
+	}
+	environment := rest
+	if i := strings.LastIndexByte(rest, ':'); i >= 0 {
+		if _, known := parts[rest[i+1:]]; known {
+			environment, m.part = rest[:i], rest[i+1:]
+		}
+	}
+	if environment == key.Environment {
+		return true
+	}
+	unknown, ok := strings.CutPrefix(environment, key.Environment+":")
+	if ok && m.part == "" {
+		m.problem = fmt.Sprintf("the marker's part %q is unknown: use tag, digest or commit", unknown)
+		return true
+	}
+	return false
+}
+
+// promotion returns the marker's value from a comment's text, or what is wrong with it.
+func promotion(text string) (value, problem string) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil {
+		return "", "the marker is not a JSON object: " + err.Error()
+	}
+	rest := strings.TrimLeft(text[decoder.InputOffset():], blanks)
+	if rest != "" && rest[0] != '#' {
+		return "", "the marker's comment goes on after its JSON object"
+	}
+	value, ok := object[setter].(string)
+	if !ok {
+		return "", fmt.Sprintf("the marker's %q is not a string", setter)
+	}
+	return value, ""
+}
+
+// parts are the names that a marker's fourth segment may have, and what they take from a revision.
+var parts = map[string]func(rev string) (string, bool){
+	"tag":    revision.Tag,
+	"commit": revision.Commit,
+	"digest": func(rev string) (string, bool) {
+		d := revision.Digest(rev)
+		return d, d != ""
+	},
+}
+
+// value returns what the marker asks for of rev.
+func (m *marker) value(rev string) (string, error) {
+	if rev == "" {
+		return "", errors.New("there is no revision to write")
+	}
+	part, ok := parts[m.part]
+	if !ok {
+		return rev, nil
+	}
+	value, ok := part(rev)
+	if !ok {
+		return "", fmt.Errorf("revision %q has no %s", rev, m.part)
+	}
+	return value, nil
+}

@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package promote
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+)
+
+const (
+	pipelineTrailer    = "Sluice-Pipeline"
+	environmentTrailer = "Sluice-Environment"
+	revisionTrailer    = "Sluice-Revision"
+	startedTrailer     = "Sluice-Started"
+
+	// slugLength is how much of an environment's name or a revision is shown in a branch's name.
+	slugLength = 40
+)
+
+// branch is the name of the promotion's branch. It is a function of the Pipeline's namespace and name, the environment and
+// the revision, and no two of these give the same name: people read the words, the hash keeps them apart.
+func (p Promotion) branch() string {
+	hash := sha256.New()
+	for _, part := range []string{p.Pipeline.Namespace, p.Pipeline.Name, p.Environment, p.Revision} {
+		fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return strings.Join([]string{
+		"sluice", p.Pipeline.Namespace, p.Pipeline.Name, slug(p.Environment),
+		slug(revision.Short(p.Revision)) + "-" + hex.EncodeToString(hash.Sum(nil)[:6]),
+	}, "/")
+}
+
+// slug keeps of a text what may stand anywhere in a Git reference.
+func slug(text string) string {
+	kept := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		default:
+			return '-'
+		}
+	}, text)
+	return strings.Trim(kept[:min(len(kept), slugLength)], "-")
+}
+
+// title is the one that the pull requests of this API have always had.
+func (p Promotion) title() string {
+	return fmt.Sprintf("Promote %s in %s to %s", p.Pipeline, p.Environment, revision.Short(p.Revision))
+}
+
+// trailers let programs read what a commit or a pull request is for.
+func (p Promotion) trailers() string {
+	var text strings.Builder
+	for _, trailer := range [][2]string{
+		{pipelineTrailer, p.Pipeline.String()},
+		{environmentTrailer, p.Environment},
+		{revisionTrailer, p.Revision},
+		{startedTrailer, p.Started.UTC().Format(time.RFC3339)},
+	} {
+		fmt.Fprintf(&text, "%s: %s\n", trailer[0], trailer[1])
+	}
+	return text.String()
+}
+
+// made tells whether a pull request with this body was made for this very promotion, and not for an earlier one of the same
+// revision into the same environment.
+func (p Promotion) made(body string) bool {
+	return strings.Contains(strings.ReplaceAll(body, "\r\n", "\n"), p.trailers())
+}
+
+func (p Promotion) commitMessage() string {
+	return fmt.Sprintf("%s\n\n%sSigned-off-by: %s <%s>\n", p.title(), p.trailers(), author.Name, author.Email)
+}
+
+func (p Promotion) body() string {
+	from := "nothing yet"
+	if len(p.Running) > 0 {
+		from = "`" + strings.Join(p.Running, "`, `") + "`"
+	}
+	return fmt.Sprintf(`This pull request promotes an application into its next environment.
+
+| | |
+|---|---|
+| Pipeline | %[1]s |
+| Environment | %[2]s |
+| From | %[3]s |
+| To | %[4]s |
+
+Merging it promotes. Closing it abandons this promotion; the next revision gets a pull request of its own.
+
+%[5]s`, "`"+p.Pipeline.String()+"`", "`"+p.Environment+"`", from, "`"+p.Revision+"`", p.trailers())
+}

@@ -1,0 +1,108 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package promote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	eventv1 "github.com/fluxcd/pkg/apis/event/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+)
+
+// PromoteReason is the reason of the event that asks for a promotion.
+const PromoteReason = "Promote"
+
+// Notifications promotes by an event that is posted to Flux's notification-controller. It doesn't go through Flux's event
+// recorder, which posts in the background and tells no one whether that worked.
+type Notifications struct {
+	// Address of notification-controller's event endpoint.
+	Address string
+	// Controller is the name under which events are reported.
+	Controller string
+}
+
+// Notify posts the promotion's event. It was delivered if the answer is a 2xx.
+func (n *Notifications) Notify(ctx context.Context, promotion Promotion, confirm Confirm) plan.Outcome {
+	if err := promotion.validate(); err != nil {
+		return plan.Outcome{Err: err}
+	}
+	if n.Address == "" {
+		return plan.Outcome{Err: errors.New("no address for events is configured: start the controller with --events-addr")}
+	}
+	if why, err := confirm(ctx); err != nil || why != "" {
+		return plan.Outcome{Message: why, Err: err}
+	}
+	if err := n.post(ctx, promotion); err != nil {
+		return plan.Outcome{Err: fmt.Errorf("notifying: %w", err)}
+	}
+	return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the notification was delivered"}
+}
+
+func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
+	// notification-controller drops metadata that isn't prefixed with the API group of the involved object.
+	prefix := pipelinesv1.GroupVersion.Group + "/"
+	body, err := json.Marshal(eventv1.Event{
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: pipelinesv1.GroupVersion.String(),
+			Kind:       pipelinesv1.PipelineKind,
+			Namespace:  promotion.Pipeline.Namespace,
+			Name:       promotion.Pipeline.Name,
+		},
+		Severity:  eventv1.EventSeverityInfo,
+		Timestamp: metav1.Now(),
+		Message: fmt.Sprintf("Promote pipeline %s to %s with version %s",
+			promotion.Pipeline, promotion.Environment, promotion.Revision),
+		Reason: PromoteReason,
+		Metadata: map[string]string{
+			prefix + "pipeline":    promotion.Pipeline.String(),
+			prefix + "environment": promotion.Environment,
+			prefix + "version":     promotion.Revision,
+		},
+		ReportingController: n.Controller,
+	})
+	if err != nil {
+		return err
+	}
+
+	client := http.Client{Timeout: 15 * time.Second}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.Address, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		answer, _ := io.ReadAll(io.LimitReader(response.Body, 200))
+		return fmt.Errorf("%s answered %s: %q", n.Address, response.Status, answer)
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package promote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/marker"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
+)
+
+// largestFile is the size in bytes up to which a file is looked at for markers. No manifest that a person writes is larger.
+const largestFile = 1 << 20
+
+// author is who promotion commits are by.
+var author = git.Author{Name: "Sluice", Email: "sluice@noreply.invalid"}
+
+// PullRequests promotes by pull request.
+type PullRequests struct {
+	// Secrets reads the Secrets of strategies, one at a time and uncached.
+	Secrets client.Reader
+}
+
+// access is what is needed to reach a promotion's repository.
+type access struct {
+	host   scm.Host
+	remote git.Remote
+}
+
+func (p *PullRequests) access(ctx context.Context, promotion Promotion) (access, error) {
+	strategy := promotion.Strategy.PullRequest
+	name := types.NamespacedName{Namespace: promotion.Pipeline.Namespace, Name: strategy.SecretRef.Name}
+	secret, err := readCredentials(ctx, p.Secrets, name)
+	if err != nil {
+		return access{}, err
+	}
+	host, err := scm.Open(string(strategy.Type), scm.Repository{
+		URL: strategy.URL, Token: scm.Token(secret.token), CABundle: secret.caBundle,
+	})
+	if err != nil {
+		return access{}, err
+	}
+	return access{host: host, remote: git.Remote{
+		URL:         strategy.URL,
+		Credentials: git.Credentials{Username: secret.username, Password: secret.password},
+		CABundle:    secret.caBundle,
+	}}, nil
+}
+
+// Open sees to it that the promotion has a pull request. It takes over one that an earlier attempt has made; otherwise it
+// sets the marked fields on top of the base branch, pushes that as one commit and opens the pull request.
+func (p *PullRequests) Open(ctx context.Context, promotion Promotion, confirm Confirm) plan.Outcome {
+	outcome, err := p.open(ctx, promotion, confirm)
+	if err != nil {
+		return failure(err)
+	}
+	return outcome
+}
+
+func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Confirm) (plan.Outcome, error) {
+	if err := promotion.validate(); err != nil {
+		return plan.Outcome{}, err
+	}
+	to, err := p.access(ctx, promotion)
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	if outcome, found, err := adopt(ctx, to.host, promotion); found || err != nil {
+		return outcome, err
+	}
+
+	base := promotion.Strategy.PullRequest.BaseBranch
+	checkout, err := git.Clone(ctx, to.remote, base)
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	defer checkout.Close()
+	changes, err := setMarkers(ctx, checkout, promotion)
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	if len(changes) == 0 {
+		return plan.Outcome{
+			State:   pipelinesv1.PromotionSucceeded,
+			Message: fmt.Sprintf("branch %s holds the revision already", base),
+		}, nil
+	}
+
+	if why, err := confirm(ctx); err != nil || why != "" {
+		return plan.Outcome{Message: why}, err
+	}
+	if err := push(ctx, to.remote, checkout, changes, promotion); err != nil {
+		return plan.Outcome{}, err
+	}
+	opened, err := to.host.Create(ctx, scm.NewPullRequest{
+		Title: promotion.title(), Body: promotion.body(), Branch: promotion.branch(), Base: base,
+	})
+	if errors.Is(err, scm.ErrAlreadyExists) {
+		if outcome, found, err := adopt(ctx, to.host, promotion); found || err != nil {
+			return outcome, err
+		}
+	}
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	return created(opened), nil
+}
+
+// adopt looks for a pull request that an earlier attempt has made and could not record. An open one on the promotion's
+// branch is taken over in any case; a merged or closed one only if it was made for this very promotion, for the same revision
+// may have been promoted here before.
+func adopt(ctx context.Context, host scm.Host, promotion Promotion) (plan.Outcome, bool, error) {
+	found, err := host.Find(ctx, promotion.branch())
+	if err != nil {
+		return plan.Outcome{}, false, err
+	}
+	for _, pr := range found {
+		if pr.State == scm.StateOpen || promotion.made(pr.Body) {
+			return created(pr), true, nil
+		}
+	}
+	return plan.Outcome{}, false, nil
+}
+
+// created records a pull request, whatever its state: the next look at it sees that it was merged or closed.
+func created(pr scm.PullRequest) plan.Outcome {
+	return plan.Outcome{
+		State:   pipelinesv1.PromotionCreated,
+		Message: fmt.Sprintf("pull request %s waits to be merged", pr.URL),
+		PullRequest: &pipelinesv1.PullRequestStatus{
+			URL: pr.URL, Number: int64(pr.Number), Branch: pr.Branch, HeadCommit: pr.HeadCommit,
+		},
+	}
+}
+
+// setMarkers returns the files that change when the fields marked for the promotion's environment are set to its revision.
+func setMarkers(ctx context.Context, checkout *git.Checkout, promotion Promotion) (map[string][]byte, error) {
+	key := marker.Key{
+		Namespace: promotion.Pipeline.Namespace, Pipeline: promotion.Pipeline.Name, Environment: promotion.Environment,
+	}
+	changes := map[string][]byte{}
+	marked := 0
+	var unparsable error
+	err := checkout.EachFile(ctx, func(name string, size int64, read func() ([]byte, error)) error {
+		if extension := path.Ext(name); (extension != ".yaml" && extension != ".yml") || size > largestFile {
+			return nil
+		}
+		content, err := read()
+		if err != nil || !marker.Mentions(content) {
+			return err
+		}
+		changed, fields, err := marker.Set(name, content, key, promotion.Revision)
+		if errors.Is(err, marker.ErrUnparsable) {
+			unparsable = err
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		marked += fields
+		if string(changed) != string(content) {
+			changes[name] = changed
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case marked == 0 && unparsable != nil:
+		return nil, unparsable
+	case marked == 0:
+		return nil, fmt.Errorf(`no field is marked for this promotion on branch %s: add the comment # {"$promotion": "%s:%s:%s"} to the line of the field that holds the revision`,
+			promotion.Strategy.PullRequest.BaseBranch, key.Namespace, key.Pipeline, key.Environment)
+	}
+	return changes, nil
+}
+
+// push makes the promotion's branch hold one commit on top of the base. The commit depends on nothing but the base and the
+// promotion, so that an attempt which was cut off after its push pushes nothing again.
+func push(ctx context.Context, remote git.Remote, checkout *git.Checkout, changes map[string][]byte, promotion Promotion) error {
+	commit, err := checkout.Commit(changes, promotion.commitMessage(), author, promotion.Started.Time)
+	if err != nil {
+		return err
+	}
+	// Whatever a branch of this name holds is an earlier attempt's: no one else has the name.
+	at, _, err := git.RemoteBranch(ctx, remote, promotion.branch())
+	if err != nil {
+		return err
+	}
+	return checkout.Push(ctx, commit, promotion.branch(), at)
+}
+
+// Look tells what became of the promotion's pull request.
+func (p *PullRequests) Look(ctx context.Context, promotion Promotion, number int64) plan.PullRequest {
+	to, err := p.access(ctx, promotion)
+	if err != nil {
+		return plan.PullRequest{Err: err}
+	}
+	pr, err := to.host.Get(ctx, int(number))
+	if err != nil {
+		return plan.PullRequest{Err: err}
+	}
+	return plan.PullRequest{Merged: pr.State == scm.StateMerged, Closed: pr.State == scm.StateClosed, HeadCommit: pr.HeadCommit}
+}
+
+// Withdraw closes the promotion's open pull request and deletes its branch. It looks for them by the branch, so that it finds
+// those of an attempt whose end was never recorded as well. Why goes into a comment.
+func (p *PullRequests) Withdraw(ctx context.Context, promotion Promotion, why string) plan.Outcome {
+	outcome, err := p.withdraw(ctx, promotion, why)
+	if err != nil {
+		return failure(err)
+	}
+	return outcome
+}
+
+func (p *PullRequests) withdraw(ctx context.Context, promotion Promotion, why string) (plan.Outcome, error) {
+	to, err := p.access(ctx, promotion)
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	found, err := to.host.Find(ctx, promotion.branch())
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	outcome := plan.Outcome{State: pipelinesv1.PromotionAbandoned, Message: why}
+	for _, pr := range found {
+		if pr.State == scm.StateOpen {
+			if pr, err = to.host.Close(ctx, pr.Number); err != nil {
+				return plan.Outcome{}, err
+			}
+			if err := to.host.Comment(ctx, pr.Number, strings.ToUpper(why[:1])+why[1:]+"."); err != nil {
+				return plan.Outcome{}, err
+			}
+		}
+		// Somebody was faster: the revision is in the base branch now, whatever comes after it.
+		if pr.State == scm.StateMerged && promotion.made(pr.Body) {
+			outcome = plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: fmt.Sprintf("pull request %s was merged", pr.URL)}
+		}
+	}
+	return outcome, deleteBranch(ctx, to.remote, promotion.branch())
+}
+
+// deleteBranch deletes the branch if nobody is working on it.
+func deleteBranch(ctx context.Context, remote git.Remote, branch string) error {
+	at, exists, err := git.RemoteBranch(ctx, remote, branch)
+	if err != nil || !exists {
+		return err
+	}
+	if err := git.DeleteBranch(ctx, remote, branch, at); err != nil && !errors.Is(err, git.ErrLease) {
+		return err
+	}
+	return nil
+}
+
+// failure is the outcome of an attempt that failed. A rate limit says itself when to come back.
+func failure(err error) plan.Outcome {
+	outcome := plan.Outcome{Err: err}
+	var limited *scm.RateLimitedError
+	if errors.As(err, &limited) {
+		outcome.RetryAt = limited.Until
+	}
+	return outcome
+}

@@ -1,0 +1,64 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package promote
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// credentials are what a Secret says about access to a Git host.
+type credentials struct {
+	username, password, token string
+	caBundle                  []byte
+}
+
+// readCredentials reads the Secret of a pull-request strategy. It is read anew for each use and never cached, so that the
+// controller needs no permission to list Secrets, and a mended Secret counts at once.
+func readCredentials(ctx context.Context, reader client.Reader, name types.NamespacedName) (credentials, error) {
+	var secret corev1.Secret
+	if err := reader.Get(ctx, name, &secret); err != nil {
+		return credentials{}, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	c := credentials{
+		username: string(secret.Data["username"]),
+		password: string(secret.Data["password"]),
+		token:    string(secret.Data["token"]),
+		caBundle: secret.Data["ca.crt"],
+	}
+	if c.caBundle == nil {
+		c.caBundle = secret.Data["caFile"]
+	}
+	// Git hosts take an API token as the password of Git, and the other way round; existing Secrets hold one or both.
+	if c.token == "" {
+		c.token = c.password
+	}
+	if c.password == "" {
+		c.password = c.token
+	}
+	if c.token == "" {
+		return credentials{}, fmt.Errorf("Secret %s has neither 'token' nor 'password'", name)
+	}
+	if c.username == "" {
+		c.username = "git"
+	}
+	return c, nil
+}

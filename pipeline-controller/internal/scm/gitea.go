@@ -1,0 +1,175 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scm
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"code.gitea.io/sdk/gitea"
+)
+
+// giteaHost is a repository on a Gitea or Forgejo.
+type giteaHost struct {
+	location
+	client *http.Client
+}
+
+func newGitea(repository Repository) (Host, error) {
+	at, err := locate(repository)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(at.root, repository)
+	if err != nil {
+		return nil, err
+	}
+	return &giteaHost{location: at, client: newHTTPClient(transport)}, nil
+}
+
+// in returns a client for one operation: the SDK keeps the context in the client.
+func (h *giteaHost) in(ctx context.Context) (*gitea.Client, error) {
+	// An empty version keeps the SDK from asking the host for its own first.
+	return gitea.NewClient(h.root.String(), gitea.SetGiteaVersion(""), gitea.SetContext(ctx), gitea.SetHTTPClient(h.client))
+}
+
+func (h *giteaHost) Find(ctx context.Context, branch string) ([]PullRequest, error) {
+	client, err := h.in(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []PullRequest
+	// Gitea can't filter by branch but for open pull requests, so all are read.
+	err = everyPage(func(page int) (int, error) {
+		pullRequests, response, err := client.ListRepoPullRequests(h.owner, h.name, gitea.ListPullRequestsOptions{
+			State: gitea.StateAll,
+			// One that is opened meanwhile moves no other to a page that was read already.
+			Sort:        "oldest",
+			ListOptions: gitea.ListOptions{Page: page, PageSize: 50},
+		})
+		if err != nil {
+			return 0, h.failed("listing pull requests", response, err)
+		}
+		for _, pullRequest := range pullRequests {
+			if head, base := pullRequest.Head, pullRequest.Base; head != nil && base != nil &&
+				head.RepoID == base.RepoID && head.Name == branch {
+				found = append(found, fromGitea(pullRequest))
+			}
+		}
+		return response.NextPage, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newestFirst(found), nil
+}
+
+func (h *giteaHost) Get(ctx context.Context, number int) (PullRequest, error) {
+	client, err := h.in(ctx)
+	if err != nil {
+		return PullRequest{}, err
+	}
+	pullRequest, response, err := client.GetPullRequest(h.owner, h.name, int64(number))
+	if err != nil {
+		return PullRequest{}, h.failed(fmt.Sprintf("reading pull request %d", number), response, err)
+	}
+	return fromGitea(pullRequest), nil
+}
+
+func (h *giteaHost) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
+	client, err := h.in(ctx)
+	if err != nil {
+		return PullRequest{}, err
+	}
+	pullRequest, response, err := client.CreatePullRequest(h.owner, h.name, gitea.CreatePullRequestOption{
+		Title: wanted.Title,
+		Body:  wanted.Body,
+		Head:  wanted.Branch,
+		Base:  wanted.Base,
+	})
+	if err != nil {
+		return PullRequest{}, h.failed("opening a pull request", response, err)
+	}
+	return fromGitea(pullRequest), nil
+}
+
+func (h *giteaHost) Close(ctx context.Context, number int) (PullRequest, error) {
+	return closeOpen(ctx, h, number, func() (PullRequest, error) {
+		client, err := h.in(ctx)
+		if err != nil {
+			return PullRequest{}, err
+		}
+		closed := gitea.StateClosed
+		pullRequest, response, err := client.EditPullRequest(h.owner, h.name, int64(number), gitea.EditPullRequestOption{State: &closed})
+		if err != nil {
+			return PullRequest{}, h.failed(fmt.Sprintf("closing pull request %d", number), response, err)
+		}
+		return fromGitea(pullRequest), nil
+	})
+}
+
+func (h *giteaHost) Comment(ctx context.Context, number int, text string) error {
+	client, err := h.in(ctx)
+	if err != nil {
+		return err
+	}
+	_, response, err := client.CreateIssueComment(h.owner, h.name, int64(number), gitea.CreateIssueCommentOption{Body: text})
+	if err != nil {
+		return h.failed(fmt.Sprintf("commenting on pull request %d", number), response, err)
+	}
+	return nil
+}
+
+func (h *giteaHost) failed(doing string, response *gitea.Response, err error) error {
+	if response == nil || response.Response == nil {
+		return h.location.failed(doing, nil, 0, err)
+	}
+	var kind error
+	switch {
+	case response.StatusCode == http.StatusConflict:
+		kind = ErrAlreadyExists
+	case has(err.Error(), "there are no changes between the head and the base"):
+		kind = ErrNoDifference
+	}
+	return h.location.failed(doing, kind, response.StatusCode, err)
+}
+
+func fromGitea(p *gitea.PullRequest) PullRequest {
+	pullRequest := PullRequest{
+		Number: int(p.Index),
+		URL:    p.HTMLURL,
+		Title:  p.Title,
+		Body:   p.Body,
+		State:  StateOpen,
+	}
+	switch {
+	case p.HasMerged:
+		pullRequest.State = StateMerged
+	case p.State == gitea.StateClosed:
+		pullRequest.State = StateClosed
+	}
+	if p.Head != nil {
+		// Ref becomes refs/pull/<number>/head once the branch is deleted; Name stays the branch's.
+		pullRequest.Branch = p.Head.Name
+		pullRequest.HeadCommit = p.Head.Sha
+	}
+	if p.Base != nil {
+		pullRequest.Base = p.Base.Ref
+	}
+	return pullRequest
+}

@@ -1,0 +1,206 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package scm works with pull requests on the Git hosts that people use.
+//
+// A Host is one repository on one of them. Every host is an adapter of a few
+// methods; what they share, such as the limits on responses, the credential and
+// the rate limit, is in the HTTP transport beneath.
+package scm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// requestTimeout bounds one request, its response's body included.
+	requestTimeout = 30 * time.Second
+	// maxResponse is the size in bytes of the largest response read: a full page of pull requests with long bodies.
+	maxResponse = 32 << 20
+	// maxPages is how many pages of pull requests are read before giving up, with
+	// an error: an answer from a part of them could have a promotion made twice.
+	maxPages = 1000
+)
+
+var (
+	// ErrNotFound says that the host has no such repository or pull request, or none that the token may see.
+	ErrNotFound = errors.New("not found")
+	// ErrUnauthorized says that the host refuses the token, or refuses it this operation.
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrAlreadyExists says that an open pull request of that branch exists. Find finds it.
+	ErrAlreadyExists = errors.New("an open pull request exists already")
+	// ErrNoDifference says that the branch holds nothing that the base does not. Not every host minds.
+	ErrNoDifference = errors.New("no difference between branch and base")
+)
+
+// RateLimitedError says that the host wants no more requests of this credential
+// for now. It is found with errors.As in what a Host's methods return.
+type RateLimitedError struct {
+	// Until is when requests are welcome again.
+	Until time.Time
+}
+
+func (e *RateLimitedError) Error() string {
+	return "rate limited by the host until " + e.Until.UTC().Format(time.RFC3339)
+}
+
+// State is what became of a pull request.
+type State string
+
+const (
+	// StateOpen is that of pull requests that can still be merged or closed.
+	StateOpen State = "open"
+	// StateMerged is for ever.
+	StateMerged State = "merged"
+	// StateClosed is that of pull requests closed without being merged. They can be opened again.
+	StateClosed State = "closed"
+)
+
+// PullRequest is a pull request as the host has it.
+type PullRequest struct {
+	// Number is unique within the repository.
+	Number int
+	// URL is the page for people.
+	URL   string
+	Title string
+	Body  string
+	// Branch is what is to be merged, a branch of the same repository unless the pull request comes from a fork.
+	Branch string
+	// Base is the branch that it is to be merged into.
+	Base string
+	// HeadCommit is the newest commit of the pull request.
+	HeadCommit string
+	State      State
+}
+
+// NewPullRequest is what a pull request is opened with.
+type NewPullRequest struct {
+	Title string
+	Body  string
+	// Branch and Base are branches of the repository.
+	Branch string
+	Base   string
+}
+
+// Host is the pull requests of one repository. It never waits for a rate limit:
+// while one holds, methods make no request and return a RateLimitedError. It
+// knows only of limits that it met itself, so keep it as long as it is in use.
+// Hosts are safe for concurrent use.
+type Host interface {
+	// Find returns all pull requests, in whatever state, whose head is that branch of this repository, newest first.
+	Find(ctx context.Context, branch string) ([]PullRequest, error)
+	// Get returns one pull request. The error is ErrNotFound when there is none.
+	Get(ctx context.Context, number int) (PullRequest, error)
+	// Create opens a pull request. The error is ErrAlreadyExists or ErrNoDifference where that is the matter.
+	Create(ctx context.Context, pullRequest NewPullRequest) (PullRequest, error)
+	// Close closes a pull request that is open, and returns the one that there is
+	// then: one that was merged or closed before stays what it is.
+	Close(ctx context.Context, number int) (PullRequest, error)
+	// Comment adds a comment to a pull request, in Markdown.
+	Comment(ctx context.Context, number int, text string) error
+}
+
+// Repository tells where a repository is and how to authenticate for its pull requests.
+type Repository struct {
+	// URL is what is cloned, over http or https. The address of the API is derived from it.
+	URL string
+	// Token is sent to the API's own origin only.
+	Token Token
+	// CABundle holds certificate authorities in PEM that are trusted besides the system's.
+	CABundle []byte
+}
+
+// Token is a credential for a host's API. It does not print: convert it to a string to get at it.
+type Token string
+
+// String returns no part of the token.
+func (Token) String() string { return "[redacted]" }
+
+// GoString is String: %#v redacts too.
+func (t Token) GoString() string { return t.String() }
+
+// MarshalText encodes String.
+func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// hostTypes are the constructors of the hosts that are supported.
+var hostTypes = map[string]func(Repository) (Host, error){
+	"gitea":  newGitea,
+	"github": newGitHub,
+}
+
+// Open returns the pull requests of a repository on a host of the given type,
+// "github" or "gitea". It makes no request: whether the repository exists and
+// the token is right shows in the first method called.
+func Open(hostType string, repository Repository) (Host, error) {
+	open, ok := hostTypes[hostType]
+	if !ok {
+		return nil, fmt.Errorf("Git hosts of type %q are not supported: use one of %s",
+			hostType, strings.Join(slices.Sorted(maps.Keys(hostTypes)), ", "))
+	}
+	return open(repository)
+}
+
+// closeOpen closes a pull request as Host.Close is to.
+func closeOpen(ctx context.Context, host Host, number int, closeIt func() (PullRequest, error)) (PullRequest, error) {
+	pullRequest, err := host.Get(ctx, number)
+	if err != nil || pullRequest.State != StateOpen {
+		return pullRequest, err
+	}
+	closed, err := closeIt()
+	if err == nil {
+		return closed, nil
+	}
+	// It may have been merged or closed since it was read, and then hosts refuse.
+	if now, getErr := host.Get(ctx, number); getErr == nil && now.State != StateOpen {
+		return now, nil
+	}
+	return PullRequest{}, err
+}
+
+// everyPage calls list for one page after the other, from the first on, until it says there is no next (0).
+func everyPage(list func(page int) (next int, err error)) error {
+	page := 1
+	for range maxPages {
+		next, err := list(page)
+		if err != nil || next == 0 {
+			return err
+		}
+		page = next
+	}
+	return fmt.Errorf("more than %d pages of pull requests", maxPages)
+}
+
+// newestFirst sorts by number: hosts sort by time, in whole seconds.
+func newestFirst(pullRequests []PullRequest) []PullRequest {
+	slices.SortFunc(pullRequests, func(a, b PullRequest) int { return b.Number - a.Number })
+	return pullRequests
+}
+
+// has tells whether one of the host's words on a refusal means a kind of it.
+func has(message, phrase string) bool {
+	return strings.Contains(strings.ToLower(message), phrase)
+}
+
+func newHTTPClient(transport http.RoundTripper) *http.Client {
+	return &http.Client{Transport: transport, Timeout: requestTimeout}
+}

@@ -1,0 +1,194 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package githost
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Always as the number of times makes a Rule hold until it is removed.
+const Always = -1
+
+// Fault is what happens to a request in place of, or after, its being carried out.
+type Fault func(w http.ResponseWriter, r *http.Request, carryOut http.Handler)
+
+// Rule is a Fault in place. Its methods may be called from many goroutines.
+type Rule struct {
+	method string
+	path   *regexp.Regexp
+	fault  Fault
+
+	mu   sync.Mutex
+	left int
+	hits int
+}
+
+// FailNext makes the next requests, as many as times says, that have the method (any, if empty) and a Call.Path that
+// pathRegexp matches anywhere, end in the fault. Where several rules match, the first one placed counts. It panics if
+// pathRegexp is not a regular expression.
+func (s *Server) FailNext(method, pathRegexp string, times int, fault Fault) *Rule {
+	rule := &Rule{method: method, path: regexp.MustCompile(pathRegexp), fault: fault, left: times}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = append(s.rules, rule)
+	return rule
+}
+
+// Hits returns how many requests the rule has failed.
+func (r *Rule) Hits() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hits
+}
+
+// Remove makes the rule match nothing more.
+func (r *Rule) Remove() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = 0
+}
+
+func (r *Rule) claims(method, path string) bool {
+	if r.method != "" && r.method != method || !r.path.MatchString(path) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left == 0 {
+		return false
+	}
+	if r.left > 0 {
+		r.left--
+	}
+	r.hits++
+	return true
+}
+
+func (s *Server) injectFaults(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		rules := slices.Clone(s.rules)
+		s.mu.Unlock()
+		for _, rule := range rules {
+			if rule.claims(r.Method, r.URL.RequestURI()) {
+				rule.fault(w, r, next)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Respond answers with the status, header and body, and does not carry the request out.
+func Respond(status int, header http.Header, body string) Fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		maps.Copy(w.Header(), header)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// CutBefore breaks the connection off at the start of the answer, without having carried the request out.
+func CutBefore() Fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		cut(w)
+	}
+}
+
+// CutAfter carries the request out and then breaks the connection off at the start of the answer: the client can't know
+// that what it asked for has happened.
+func CutAfter() Fault {
+	return func(w http.ResponseWriter, r *http.Request, carryOut http.Handler) {
+		carryOut.ServeHTTP(discardResponse{}, r)
+		cut(w)
+	}
+}
+
+// cut sends the first line of an answer and closes the connection. Were it closed without a byte, curl, which git uses,
+// and the Transport of net/http would take it for one that had gone idle and ask again by themselves.
+func cut(w http.ResponseWriter) {
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = connection.Write([]byte("HTTP/1.1 200 OK\r\n"))
+	_ = connection.Close()
+}
+
+// Unauthorized is GitHub's answer to a token that is wrong, revoked or expired.
+func Unauthorized() Fault { return respondError(errBadCredentials(), nil) }
+
+// Forbidden is GitHub's answer to a token that lacks a permission.
+func Forbidden() Fault { return respondError(errForbidden(), nil) }
+
+// SecondaryRateLimit is GitHub's answer to a client that asks too fast: 403 with Retry-After. As on GitHub, the
+// X-RateLimit headers tell nothing of it: the primary limit has much left.
+func SecondaryRateLimit(retryAfter time.Duration) Fault {
+	return respondError(&apiError{
+		status: http.StatusForbidden,
+		Message: "You have exceeded a secondary rate limit. Please wait a few minutes before you try again. " +
+			"If you reach out to GitHub Support for help, please include the request ID.",
+		DocumentationURL: docsURL + "/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits",
+	}, secondaryLimitHeader(retryAfter))
+}
+
+// TooManyRequests is GitHub's other answer to a client that asks too fast: 429 with Retry-After.
+func TooManyRequests(retryAfter time.Duration) Fault {
+	return respondError(&apiError{
+		status:           http.StatusTooManyRequests,
+		Message:          "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.",
+		DocumentationURL: docsURL + "/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits",
+	}, secondaryLimitHeader(retryAfter))
+}
+
+// InternalServerError is a 500 with a body that is not JSON, as it comes from a proxy in front of a Git host.
+func InternalServerError() Fault {
+	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
+	return Respond(http.StatusInternalServerError, header, "<html><body>Whoa there! Something went wrong.</body></html>\n")
+}
+
+func respondError(failure *apiError, header http.Header) Fault {
+	body, err := json.Marshal(failure.body())
+	if err != nil {
+		panic(err)
+	}
+	all := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	maps.Copy(all, header)
+	return Respond(failure.status, all, string(body))
+}
+
+func secondaryLimitHeader(retryAfter time.Duration) http.Header {
+	header := http.Header{}
+	header.Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
+	budget := budget{remaining: requestsPerHour - 1, reset: time.Now().Add(time.Hour)}
+	budget.tell(header)
+	return header
+}
+
+// discardResponse is where the answer to a request goes whose connection is about to be cut.
+type discardResponse struct{}
+
+func (discardResponse) Header() http.Header            { return http.Header{} }
+func (discardResponse) Write(data []byte) (int, error) { return len(data), nil }
+func (discardResponse) WriteHeader(int)                {}

@@ -1,0 +1,102 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package githost
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Access is what a token may do in the repositories it is for.
+type Access int
+
+const (
+	// WriteAccess may do everything. It is the default.
+	WriteAccess Access = iota
+	// ReadAccess may look at everything and change nothing.
+	ReadAccess
+	// ContentsAccess may fetch, push and change refs, but neither see nor touch pull requests and commit statuses.
+	ContentsAccess
+)
+
+// Token is a personal access token: the password, beside any user name, for Git, and the bearer for the API.
+type Token struct {
+	// Value is the secret itself.
+	Value string
+	// Login is whose token it is. It must not be empty.
+	Login string
+	// Access is what it may do. Default: WriteAccess.
+	Access Access
+	// Repositories, each as owner/name, are what it may see. Default: all.
+	Repositories []string
+}
+
+// permission is one of those that fine-grained tokens are made of.
+type permission int
+
+const (
+	contents permission = iota
+	pullRequests
+	commitStatuses
+)
+
+// AddToken makes the token known, in place of an earlier one of the same value.
+func (s *Server) AddToken(token Token) {
+	token.Repositories = slices.Clone(token.Repositories)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens[token.Value] = token
+}
+
+func (t Token) sees(repo *repository) bool {
+	return t.Login != "" && (len(t.Repositories) == 0 || slices.Contains(t.Repositories, repo.fullName()))
+}
+
+func (t Token) may(write bool, what permission) bool {
+	switch t.Access {
+	case ReadAccess:
+		return !write
+	case ContentsAccess:
+		return what == contents
+	default:
+		return true
+	}
+}
+
+// authenticate returns the token of an API request, the zero Token for an anonymous one, and false for a wrong one.
+func (s *Server) authenticate(r *http.Request) (Token, bool) {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return Token{}, true
+	}
+	if _, password, isBasic := r.BasicAuth(); isBasic {
+		return s.token(password)
+	}
+	scheme, value, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") && !strings.EqualFold(scheme, "token") {
+		return Token{}, false
+	}
+	return s.token(value)
+}
+
+func (s *Server) token(value string) (Token, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	token, known := s.tokens[value]
+	return token, known
+}
