@@ -79,19 +79,10 @@ func Evaluate(refs *GateReferences, found map[GateReference]*Gate) Evaluation {
 }
 
 func describe(ref GateReference, state string, gate *Gate) string {
-	if reason := shorten(gate.Annotations[ReasonAnnotation]); reason != "" {
+	if reason := gate.Reason(); reason != "" {
 		return fmt.Sprintf("gate %s is %s (%s)", ref, state, reason)
 	}
 	return fmt.Sprintf("gate %s is %s", ref, state)
-}
-
-// shorten keeps an annotation of any length from filling the messages that quote it.
-func shorten(reason string) string {
-	const most = 200
-	if runes := []rune(strings.TrimSpace(reason)); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return strings.TrimSpace(reason)
 }
 
 func join(groups ...[]string) string {

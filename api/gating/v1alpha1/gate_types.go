@@ -17,6 +17,8 @@ limitations under the License.
 package v1alpha1
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -101,6 +103,17 @@ func (g *Gate) GetConditions() []metav1.Condition { return g.Status.Conditions }
 
 // SetConditions replaces the conditions of the Gate.
 func (g *Gate) SetConditions(conditions []metav1.Condition) { g.Status.Conditions = conditions }
+
+// Reason returns what ReasonAnnotation says, cut to 200 characters so that an annotation of any length fits into the messages
+// that quote it. It is empty when nobody gave a reason.
+func (g *Gate) Reason() string {
+	const most = 200
+	reason := strings.TrimSpace(g.Annotations[ReasonAnnotation])
+	if runes := []rune(reason); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return reason
+}
 
 // GateList is a list of Gates.
 // +kubebuilder:object:root=true

@@ -1,0 +1,162 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestEvaluate(t *testing.T) {
+	open, closed := gate(false, ""), gate(true, "")
+
+	for _, tt := range []struct {
+		name  string
+		refs  *GateReferences
+		found map[GateReference]*Gate
+		want  Evaluation
+	}{
+		{
+			name: "no references at all are open",
+			refs: nil,
+			want: Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"},
+		},
+		{
+			name: "an empty list of references is open",
+			refs: references(RequireAll),
+			want: Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"},
+		},
+		{
+			name: "one of no gates is open too",
+			refs: references(RequireOneOf),
+			want: Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"},
+		},
+		{
+			name:  "gates that nothing refers to hold nothing back",
+			refs:  references(RequireAll),
+			found: map[GateReference]*Gate{"a": closed},
+			want:  Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"},
+		},
+		{
+			name:  "all gates open is open and names them in their order",
+			refs:  references(RequireAll, "b", "a"),
+			found: map[GateReference]*Gate{"a": open, "b": open},
+			want:  Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "gate b is open; gate a is open"},
+		},
+		{
+			name:  "one closed gate among all closes, and is named first",
+			refs:  references(RequireAll, "a", "b"),
+			found: map[GateReference]*Gate{"a": open, "b": closed},
+			want:  Evaluation{Reason: GateClosedReason, Message: "gate b is closed; gate a is open"},
+		},
+		{
+			name:  "a missing gate among all closes",
+			refs:  references(RequireAll, "a", "b"),
+			found: map[GateReference]*Gate{"a": open},
+			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b does not exist; gate a is open"},
+		},
+		{
+			name:  "a gate that was looked for and is nil is missing",
+			refs:  references(RequireAll, "a"),
+			found: map[GateReference]*Gate{"a": nil},
+			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate a does not exist"},
+		},
+		{
+			name:  "a missing gate is told before a closed one",
+			refs:  references(RequireAll, "a", "b", "c"),
+			found: map[GateReference]*Gate{"a": open, "b": closed},
+			want: Evaluation{Reason: GateNotFoundReason,
+				Message: "gate c does not exist; gate b is closed; gate a is open"},
+		},
+		{
+			name:  "without a requirement all gates are required",
+			refs:  references("", "a", "b"),
+			found: map[GateReference]*Gate{"a": open, "b": closed},
+			want:  Evaluation{Reason: GateClosedReason, Message: "gate b is closed; gate a is open"},
+		},
+		{
+			name:  "a requirement that is not known opens no more than all does",
+			refs:  references("any", "a", "b"),
+			found: map[GateReference]*Gate{"a": open, "b": closed},
+			want:  Evaluation{Reason: GateClosedReason, Message: "gate b is closed; gate a is open"},
+		},
+		{
+			name:  "one open gate is enough for oneOf, and is named first",
+			refs:  references(RequireOneOf, "a", "b"),
+			found: map[GateReference]*Gate{"a": closed, "b": open},
+			want:  Evaluation{Open: true, Reason: OneGateOpenReason, Message: "gate b is open; gate a is closed"},
+		},
+		{
+			name:  "under oneOf an open gate opens although another one is missing, which is told",
+			refs:  references(RequireOneOf, "a", "b", "c"),
+			found: map[GateReference]*Gate{"b": open, "c": closed},
+			want: Evaluation{Open: true, Reason: OneGateOpenReason,
+				Message: "gate b is open; gate a does not exist; gate c is closed"},
+		},
+		{
+			name:  "oneOf closed gates is closed",
+			refs:  references(RequireOneOf, "a", "b"),
+			found: map[GateReference]*Gate{"a": closed, "b": closed},
+			want:  Evaluation{Reason: GateClosedReason, Message: "gate a is closed; gate b is closed"},
+		},
+		{
+			name:  "oneOf a closed and a missing gate is closed for the missing one",
+			refs:  references(RequireOneOf, "a", "b"),
+			found: map[GateReference]*Gate{"a": closed},
+			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b does not exist; gate a is closed"},
+		},
+		{
+			name:  "a gate's reason is told with its state",
+			refs:  references(RequireAll, "a", "b"),
+			found: map[GateReference]*Gate{"a": gate(true, "release week"), "b": gate(false, "signed off")},
+			want: Evaluation{Reason: GateClosedReason,
+				Message: "gate a is closed (release week); gate b is open (signed off)"},
+		},
+		{
+			name:  "a blank reason is no reason",
+			refs:  references(RequireAll, "a"),
+			found: map[GateReference]*Gate{"a": gate(true, " \n")},
+			want:  Evaluation{Reason: GateClosedReason, Message: "gate a is closed"},
+		},
+		{
+			name:  "a long reason is cut between characters",
+			refs:  references(RequireAll, "a"),
+			found: map[GateReference]*Gate{"a": gate(true, strings.Repeat("é", 201))},
+			want: Evaluation{Reason: GateClosedReason,
+				Message: "gate a is closed (" + strings.Repeat("é", 200) + "…)"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			NewWithT(t).Expect(Evaluate(tt.refs, tt.found)).To(Equal(tt.want))
+		})
+	}
+}
+
+func gate(closed bool, reason string) *Gate {
+	g := &Gate{Spec: GateSpec{Closed: closed}}
+	if reason != "" {
+		g.ObjectMeta = metav1.ObjectMeta{Annotations: map[string]string{ReasonAnnotation: reason}}
+	}
+	return g
+}
+
+func references(require Requirement, refs ...GateReference) *GateReferences {
+	return &GateReferences{Require: require, Refs: refs}
+}

@@ -1,0 +1,86 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestReferencesFromAnnotations(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		annotations map[string]string
+		want        *GateReferences
+		wantErr     string
+	}{
+		{
+			name: "an object without annotations has no gates",
+		},
+		{
+			name:        "a requirement without gates is no reference",
+			annotations: map[string]string{RequireAnnotation: "oneOf"},
+		},
+		{
+			name:        "an annotation that names nothing is no reference",
+			annotations: map[string]string{GatesAnnotation: " , "},
+		},
+		{
+			name:        "all named gates are required by default",
+			annotations: map[string]string{GatesAnnotation: "a,b"},
+			want:        references(RequireAll, "a", "b"),
+		},
+		{
+			name:        "an empty requirement is the default",
+			annotations: map[string]string{GatesAnnotation: "a", RequireAnnotation: ""},
+			want:        references(RequireAll, "a"),
+		},
+		{
+			name:        "spaces around names and a comma too many do not matter",
+			annotations: map[string]string{GatesAnnotation: " b , a,\n"},
+			want:        references(RequireAll, "b", "a"),
+		},
+		{
+			name:        "'all' can be written out",
+			annotations: map[string]string{GatesAnnotation: "a,b", RequireAnnotation: "all"},
+			want:        references(RequireAll, "a", "b"),
+		},
+		{
+			name:        "'oneOf' asks for one of the gates",
+			annotations: map[string]string{GatesAnnotation: "a,b", RequireAnnotation: "oneOf"},
+			want:        references(RequireOneOf, "a", "b"),
+		},
+		{
+			name:        "any other requirement is an error that says what to write",
+			annotations: map[string]string{GatesAnnotation: "a", RequireAnnotation: "oneof"},
+			wantErr:     `annotation gating.toolkit.fluxcd.io/require is "oneof": it must be 'all' or 'oneOf'`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			got, err := ReferencesFromAnnotations(tt.annotations)
+			if tt.wantErr != "" {
+				g.Expect(err).To(MatchError(tt.wantErr))
+				g.Expect(got).To(BeNil())
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(Equal(tt.want))
+		})
+	}
+}

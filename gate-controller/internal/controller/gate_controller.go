@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/fluxcd/pkg/runtime/patch"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+)
+
+// +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates/status,verbs=patch
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=get;list;watch
+
+// GateReconciler tells in a Gate's status whether it is open and what it holds.
+type GateReconciler struct {
+	client.Client
+
+	// countPipelines is false where the cluster has no Pipelines.
+	countPipelines bool
+}
+
+// Reconcile writes the status of a Gate.
+func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	gate := &gatingv1.Gate{}
+	if err := r.Get(ctx, req.NamespacedName, gate); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	helper, err := patch.NewHelper(gate, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.count(ctx, gate); err != nil {
+		return ctrl.Result{}, err
+	}
+	describe(gate)
+	err = helper.Patch(ctx, gate, patch.WithStatusObservedGeneration{},
+		patch.WithOwnedConditions{Conditions: []string{meta.ReadyCondition, gatingv1.OpenCondition}})
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// count finds who refers to the gate.
+func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
+	refersToIt := []client.ListOption{client.InNamespace(gate.Namespace), client.MatchingFields{gateIndex: gate.Name}}
+	var repositories source.GitRepositoryList
+	if err := r.List(ctx, &repositories, refersToIt...); err != nil {
+		return fmt.Errorf("listing the sources of the gate: %w", err)
+	}
+	gate.Status.Sources, gate.Status.Held = int32(len(repositories.Items)), 0
+	for i := range repositories.Items {
+		if hold.Held(&repositories.Items[i]) {
+			gate.Status.Held++
+		}
+	}
+	if !r.countPipelines {
+		return nil
+	}
+	var pipelines pipelinesv1.PipelineList
+	if err := r.List(ctx, &pipelines, refersToIt...); err != nil {
+		return fmt.Errorf("listing the Pipelines of the gate: %w", err)
+	}
+	gate.Status.Pipelines = int32(len(pipelines.Items))
+	return nil
+}
+
+func describe(gate *gatingv1.Gate) {
+	status, reason := metav1.ConditionTrue, gatingv1.OpenReason
+	message := "the gate is open"
+	if gate.Spec.Closed {
+		status, reason, message = metav1.ConditionFalse, gatingv1.ClosedReason, "the gate is closed"
+	}
+	if why := gate.Reason(); why != "" {
+		message += ": " + why
+	}
+	if before := conditions.Get(gate, gatingv1.OpenCondition); before == nil || before.Status != status || gate.Status.LastTransitionTime == nil {
+		now := metav1.Now()
+		gate.Status.LastTransitionTime = &now
+	}
+	conditions.Set(gate, &metav1.Condition{
+		Type: gatingv1.OpenCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: gate.Generation,
+	})
+	conditions.Set(gate, &metav1.Condition{
+		Type: meta.ReadyCondition, Status: metav1.ConditionTrue, Reason: meta.SucceededReason, ObservedGeneration: gate.Generation,
+		Message: fmt.Sprintf("%s; %d of %d sources are held, %d pipelines refer to it",
+			message, gate.Status.Held, gate.Status.Sources, gate.Status.Pipelines),
+	})
+}

@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package controller holds sources back while their gates are closed, and tells on each Gate what it holds.
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/fluxcd/pkg/runtime/patch"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kuberecorder "k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+)
+
+// InvalidGatesReason says that a source's annotations don't tell which gates it has.
+const InvalidGatesReason = "InvalidGates"
+
+// +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+
+// SourceReconciler holds the sources of one kind while their gates are closed.
+type SourceReconciler struct {
+	client.Client
+	kuberecorder.EventRecorder
+
+	// New makes an empty source of the kind.
+	New func() source.Source
+}
+
+// Reconcile evaluates a source's gates, holds or releases it, and says so in its condition GatesOpen.
+func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj := r.New()
+	if err := r.Get(ctx, req.NamespacedName, obj); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return ctrl.Result{}, nil
+	}
+	refs, err := source.References(obj)
+	if refs == nil && err == nil {
+		return ctrl.Result{}, client.IgnoreNotFound(r.letGo(ctx, obj))
+	}
+	evaluation, err := r.evaluate(ctx, obj.GetNamespace(), refs, err)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.enforce(ctx, obj, evaluation))
+}
+
+// evaluate decides whether the gates are open. References that can't be understood are no open gates.
+func (r *SourceReconciler) evaluate(ctx context.Context, namespace string, refs *gatingv1.GateReferences, invalid error) (gatingv1.Evaluation, error) {
+	if invalid != nil {
+		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}, nil
+	}
+	found := map[gatingv1.GateReference]*gatingv1.Gate{}
+	for _, ref := range refs.Refs {
+		gate := &gatingv1.Gate{}
+		err := r.Get(ctx, types.NamespacedName{Namespace: namespace, Name: string(ref)}, gate)
+		switch {
+		case err == nil:
+			found[ref] = gate
+		case !apierrors.IsNotFound(err):
+			return gatingv1.Evaluation{}, fmt.Errorf("reading gate %s: %w", ref, err)
+		}
+	}
+	return gatingv1.Evaluate(refs, found), nil
+}
+
+// enforce makes the source follow its gates. The condition is written after the hold or the release, for the generation that
+// either has led to.
+func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation) error {
+	held := hold.Held(obj)
+	switch {
+	case !evaluation.Open && (!held || !obj.Gated().Spec.Suspend):
+		if err := hold.Place(ctx, r.Client, obj); err != nil {
+			return fmt.Errorf("holding the source: %w", err)
+		}
+	case evaluation.Open && held:
+		if err := hold.Release(ctx, r.Client, obj); err != nil {
+			return fmt.Errorf("releasing the source: %w", err)
+		}
+	}
+
+	status := metav1.ConditionFalse
+	if evaluation.Open {
+		status = metav1.ConditionTrue
+	}
+	before := conditions.Get(obj, gatingv1.GatesOpenCondition)
+	if err := r.patchConditions(ctx, obj, func() {
+		conditions.Set(obj, &metav1.Condition{
+			Type: gatingv1.GatesOpenCondition, Status: status, Reason: evaluation.Reason, Message: evaluation.Message,
+			ObservedGeneration: obj.GetGeneration(),
+		})
+	}); err != nil {
+		return err
+	}
+	if before == nil || before.Status != status || before.Reason != evaluation.Reason {
+		r.announce(ctx, obj, evaluation)
+	}
+	return nil
+}
+
+// letGo releases a source that has no gates, and takes the condition away.
+func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
+	if hold.Held(obj) {
+		if err := hold.Release(ctx, r.Client, obj); err != nil {
+			return fmt.Errorf("releasing the source: %w", err)
+		}
+		r.announce(ctx, obj, gatingv1.Evaluate(nil, nil))
+	}
+	if !conditions.Has(obj, gatingv1.GatesOpenCondition) {
+		return nil
+	}
+	return r.patchConditions(ctx, obj, func() { conditions.Delete(obj, gatingv1.GatesOpenCondition) })
+}
+
+// patchConditions changes GatesOpen and leaves the conditions of source-controller alone. The list is atomic in the API, so
+// that server-side apply would take them all.
+func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Source, change func()) error {
+	helper, err := patch.NewHelper(obj, r.Client)
+	if err != nil {
+		return err
+	}
+	change()
+	return helper.Patch(ctx, obj, patch.WithOwnedConditions{Conditions: []string{gatingv1.GatesOpenCondition}})
+}
+
+func (r *SourceReconciler) announce(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation) {
+	state, eventType := "released", corev1.EventTypeNormal
+	if !evaluation.Open {
+		state = "held"
+	}
+	if evaluation.Reason == gatingv1.GateNotFoundReason || evaluation.Reason == InvalidGatesReason {
+		eventType = corev1.EventTypeWarning
+	}
+	r.Event(obj, eventType, evaluation.Reason, fmt.Sprintf("%s: %s", state, evaluation.Message))
+	ctrl.LoggerFrom(ctx).Info("gates evaluated", "source", state, "reason", evaluation.Reason, "gates", evaluation.Message)
+}
