@@ -37,7 +37,6 @@ import (
 
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines/status,verbs=update
-// +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines/finalizers,verbs=update
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=kustomize.toolkit.fluxcd.io,resources=kustomizations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=helm.toolkit.fluxcd.io,resources=helmreleases,verbs=get;list;watch

@@ -107,6 +107,9 @@ func Clone(ctx context.Context, remote Remote, branch string) (_ *Checkout, err 
 
 // fetch stores the newest commit of a branch, and returns its hash.
 func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, into *filesystem.Storage) (plumbing.Hash, error) {
+	// go-git leaves a response open that it cannot make sense of: ending the request frees its connection.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	session, advertised, err := c.uploadPack(ctx)
 	if err != nil {
 		return plumbing.ZeroHash, err
@@ -168,8 +171,11 @@ func (c *Checkout) EachFile(ctx context.Context, fn func(path string, size int64
 	return c.walk(ctx, c.root, "", 0, &left, fn)
 }
 
-func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int,
-	fn func(string, int64, func() ([]byte, error)) error) error {
+// fileFunc is what EachFile calls.
+type fileFunc = func(path string, size int64, read func() ([]byte, error)) error
+
+// walk calls fn for the files of the directory dir, whose tree is hash; left counts down what may yet be walked.
+func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int, fn fileFunc) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: more than %d directories deep", dir, maxDepth)
 	}
@@ -198,7 +204,7 @@ func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, dep
 	return nil
 }
 
-func (c *Checkout) visit(hash plumbing.Hash, name string, fn func(string, int64, func() ([]byte, error)) error) error {
+func (c *Checkout) visit(hash plumbing.Hash, name string, fn fileFunc) error {
 	size, err := c.objects.EncodedObjectSize(hash)
 	if err != nil {
 		return fmt.Errorf("%s: reading its size: %w", name, err)

@@ -35,11 +35,11 @@ func newGitea(repository Repository) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := newTransport(at.root, repository)
+	httpClient, err := newHTTPClient(at.root, repository)
 	if err != nil {
 		return nil, err
 	}
-	return &giteaHost{location: at, client: newHTTPClient(transport)}, nil
+	return &giteaHost{location: at, client: httpClient}, nil
 }
 
 // in returns a client for one operation: the SDK keeps the context in the client.

@@ -44,11 +44,11 @@ func newGitHub(repository Repository) (Host, error) {
 	if host := strings.ToLower(at.root.Host); host == "github.com" || host == "www.github.com" {
 		api = url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
 	}
-	transport, err := newTransport(api, repository)
+	httpClient, err := newHTTPClient(api, repository)
 	if err != nil {
 		return nil, err
 	}
-	client := github.NewClient(newHTTPClient(transport))
+	client := github.NewClient(httpClient)
 	client.BaseURL = &api
 	return &gitHub{location: at, client: client}, nil
 }

@@ -26,7 +26,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -199,8 +198,4 @@ func newestFirst(pullRequests []PullRequest) []PullRequest {
 // has tells whether one of the host's words on a refusal means a kind of it.
 func has(message, phrase string) bool {
 	return strings.Contains(strings.ToLower(message), phrase)
-}
-
-func newHTTPClient(transport http.RoundTripper) *http.Client {
-	return &http.Client{Transport: transport, Timeout: requestTimeout}
 }

@@ -219,27 +219,50 @@ func TestALimitEnds(t *testing.T) {
 	g.Expect(requests).To(Equal(2))
 }
 
-func TestTheTokenGoesToItsOwnOriginOnly(t *testing.T) {
+func TestRedirects(t *testing.T) {
 	for _, hostType := range []string{"github", "gitea"} {
-		t.Run(hostType, func(t *testing.T) {
-			g := NewWithT(t)
-			var stolen, sent []string
-			thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				stolen = append(stolen, r.Header.Get("Authorization"))
-				_, _ = w.Write([]byte("[]"))
-			}))
-			t.Cleanup(thief.Close)
+		serve := func(t *testing.T, redirect func(*http.Request) string) (find func() error, sent *[]string) {
+			sent = &[]string{}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				sent = append(sent, r.Header.Get("Authorization"))
-				http.Redirect(w, r, thief.URL+r.URL.Path, http.StatusTemporaryRedirect)
+				*sent = append(*sent, r.Header.Get("Authorization"))
+				if to := redirect(r); to != "" {
+					http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+					return
+				}
+				_, _ = w.Write([]byte("[]"))
 			}))
 			t.Cleanup(server.Close)
 			host, err := Open(hostType, Repository{URL: server.URL + "/org/fleet", Token: "t0ken"})
-			g.Expect(err).NotTo(HaveOccurred())
-			_, err = host.Find(t.Context(), "b")
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(sent).To(Equal([]string{"Bearer t0ken"}))
-			g.Expect(stolen).To(Equal([]string{""}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() error { _, err := host.Find(t.Context(), "b"); return err }, sent
+		}
+		t.Run(hostType+": one within the host is followed with the token", func(t *testing.T) {
+			g := NewWithT(t)
+			find, sent := serve(t, func(r *http.Request) string {
+				if r.URL.Path == "/renamed" {
+					return ""
+				}
+				return "/renamed"
+			})
+			g.Expect(find()).To(Succeed())
+			g.Expect(*sent).To(Equal([]string{"Bearer t0ken", "Bearer t0ken"}))
+		})
+		t.Run(hostType+": one to another host is not followed", func(t *testing.T) {
+			g := NewWithT(t)
+			stolen := 0
+			thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen++ }))
+			t.Cleanup(thief.Close)
+			find, _ := serve(t, func(*http.Request) string { return thief.URL })
+			g.Expect(find()).To(MatchError(ContainSubstring("redirects to " + thief.URL + ", which is not followed")))
+			g.Expect(stolen).To(BeZero())
+		})
+		t.Run(hostType+": a circle of them ends", func(t *testing.T) {
+			g := NewWithT(t)
+			find, sent := serve(t, func(r *http.Request) string { return r.URL.String() })
+			g.Expect(find()).To(MatchError(ContainSubstring("more than 5 redirects")))
+			g.Expect(*sent).To(HaveLen(5))
 		})
 	}
 }

@@ -19,6 +19,7 @@ package scm
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -35,30 +36,45 @@ const (
 	unknownLimit = time.Minute
 	// maxLimit is the longest that a host is believed. GitHub's own limits end within the hour.
 	maxLimit = 24 * time.Hour
+
+	maxRedirects = 5
 )
 
-// transport authenticates requests to one origin, and tells rate limits as
-// RateLimitedError. While one holds it lets no request through: going on is what
+// transport authenticates requests, and tells rate limits as RateLimitedError. While one holds it lets no request through: going on is what
 // hosts ban for. It classifies by itself, since go-github v53 takes most of
 // today's secondary limits for plain errors, and go-github-ratelimit v2 either
 // sleeps within the call or lets later calls through.
 type transport struct {
-	next   http.RoundTripper
-	origin url.URL
-	token  Token
-	now    func() time.Time
+	next  http.RoundTripper
+	token Token
+	now   func() time.Time
 
 	mu sync.Mutex
 	// until is the end of the newest limit.
 	until time.Time
 }
 
-func newTransport(api url.URL, repository Repository) (*transport, error) {
+// newHTTPClient returns a client for the API at one origin.
+func newHTTPClient(api url.URL, repository Repository) (*http.Client, error) {
 	next, err := hosthttp.NewTransport(repository.CABundle, func(*http.Request) int64 { return maxResponse })
 	if err != nil {
 		return nil, err
 	}
-	return &transport{next: next, origin: api, token: repository.Token, now: time.Now}, nil
+	return &http.Client{
+		Transport: &transport{next: next, token: repository.Token, now: time.Now},
+		Timeout:   requestTimeout,
+		// Hosts redirect within themselves, for a repository that was renamed. Anywhere
+		// else the token must not go, and without it there is nothing to be had.
+		CheckRedirect: func(request *http.Request, via []*http.Request) error {
+			if request.URL.Scheme != api.Scheme || request.URL.Host != api.Host {
+				return fmt.Errorf("the host redirects to %s://%s, which is not followed", request.URL.Scheme, request.URL.Host)
+			}
+			if len(via) >= maxRedirects {
+				return fmt.Errorf("more than %d redirects", maxRedirects)
+			}
+			return nil
+		},
+	}, nil
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -66,11 +82,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if until := t.limit(); until.After(t.now()) {
 		return nil, &RateLimitedError{Until: until}
 	}
-	// A redirect may lead to another host, which the token is not for.
-	if request.URL.Scheme == t.origin.Scheme && request.URL.Host == t.origin.Host {
-		request = request.Clone(request.Context())
-		request.Header.Set("Authorization", "Bearer "+string(t.token))
-	}
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", "Bearer "+string(t.token))
 	response, err := t.next.RoundTrip(request)
 	if err != nil {
 		return nil, err
