@@ -21,6 +21,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"testing"
+	"time"
 
 	"code.gitea.io/sdk/gitea"
 	. "github.com/onsi/gomega"
@@ -29,12 +30,13 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
+// pageSize makes several pages of a few pull requests: opening one takes a real host a while.
+const pageSize = 3
+
 // testHost is a Git host for the contract, with one repository whose branch main has a commit.
 type testHost struct {
 	hostType   string
 	repository Repository
-	// pageSize is how many pull requests the adapter gets in one page.
-	pageSize int
 	// elsewhere is the URL of a repository of that host that does not exist.
 	elsewhere string
 	// commit adds a commit with a file of its own to a branch, which is made from main if there is none.
@@ -52,6 +54,12 @@ func (h testHost) open(t *testing.T, change func(*Repository)) Host {
 	host, err := Open(h.hostType, repository)
 	if err != nil {
 		t.Fatal(err)
+	}
+	switch host := host.(type) {
+	case *gitHub:
+		host.pageSize = pageSize
+	case *giteaHost:
+		host.pageSize = pageSize
 	}
 	return host
 }
@@ -109,7 +117,7 @@ func testContract(t *testing.T, h testHost) {
 		h.commit("promote/many")
 		want := []int{merged.Number}
 		states := []State{StateMerged}
-		for range h.pageSize {
+		for range 2 * pageSize {
 			closed, err := host.Close(t.Context(), create(t, "promote/many").Number)
 			g.Expect(err).NotTo(HaveOccurred())
 			want, states = append([]int{closed.Number}, want...), append([]State{StateClosed}, states...)
@@ -285,7 +293,6 @@ func newTestGitHub(t *testing.T) testGitHub {
 	return testGitHub{server: server, testHost: testHost{
 		hostType:   "github",
 		repository: Repository{URL: server.RepositoryURL("org", "fleet"), Token: gitHubToken, CABundle: server.CA()},
-		pageSize:   100,
 		elsewhere:  server.URL() + "/org/missing",
 		commit:     commit,
 		merge: func(number int) {
@@ -338,10 +345,14 @@ func newTestGitea(t *testing.T) testHost {
 	return testHost{
 		hostType:   "gitea",
 		repository: Repository{URL: server.URL + "/" + server.Username + "/fleet.git", Token: Token(server.Token)},
-		pageSize:   50,
 		elsewhere:  server.URL + "/" + server.Username + "/missing",
 		commit:     commit,
 		merge: func(number int) {
+			// Gitea finds out in the background whether it can be merged, and refuses until it has.
+			NewWithT(t).Eventually(func() (bool, error) {
+				pullRequest, _, err := server.Client.GetPullRequest(server.Username, "fleet", int64(number))
+				return pullRequest.Mergeable, err
+			}).WithTimeout(time.Minute).Should(BeTrue())
 			merged, _, err := server.Client.MergePullRequest(server.Username, "fleet", int64(number), gitea.MergePullRequestOption{Style: gitea.MergeStyleMerge})
 			check(err)
 			if !merged {

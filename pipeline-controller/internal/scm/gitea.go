@@ -28,6 +28,8 @@ import (
 type giteaHost struct {
 	location
 	client *http.Client
+	// pageSize is how many pull requests are listed at a time. Gitea gives no more than 50, if not configured otherwise.
+	pageSize int
 }
 
 func newGitea(repository Repository) (Host, error) {
@@ -39,7 +41,7 @@ func newGitea(repository Repository) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &giteaHost{location: at, client: httpClient}, nil
+	return &giteaHost{location: at, client: httpClient, pageSize: 50}, nil
 }
 
 // in returns a client for one operation: the SDK keeps the context in the client.
@@ -60,7 +62,7 @@ func (h *giteaHost) Find(ctx context.Context, branch string) ([]PullRequest, err
 			State: gitea.StateAll,
 			// One that is opened meanwhile moves no other to a page that was read already.
 			Sort:        "oldest",
-			ListOptions: gitea.ListOptions{Page: page, PageSize: 50},
+			ListOptions: gitea.ListOptions{Page: page, PageSize: h.pageSize},
 		})
 		if err != nil {
 			return 0, h.failed("listing pull requests", response, err)
@@ -145,6 +147,9 @@ func (h *giteaHost) failed(doing string, response *gitea.Response, err error) er
 		kind = ErrAlreadyExists
 	case has(err.Error(), "there are no changes between the head and the base"):
 		kind = ErrNoDifference
+	// Gitea answers a comment on what there is not with status 500.
+	case has(err.Error(), "issue does not exist"):
+		kind = ErrNotFound
 	}
 	return h.location.failed(doing, kind, response.StatusCode, err)
 }

@@ -30,6 +30,8 @@ import (
 type gitHub struct {
 	location
 	client *github.Client
+	// pageSize is how many pull requests are listed at a time. GitHub gives no more than 100.
+	pageSize int
 }
 
 func newGitHub(repository Repository) (Host, error) {
@@ -50,7 +52,7 @@ func newGitHub(repository Repository) (Host, error) {
 	}
 	client := github.NewClient(httpClient)
 	client.BaseURL = &api
-	return &gitHub{location: at, client: client}, nil
+	return &gitHub{location: at, client: client, pageSize: 100}, nil
 }
 
 func (h *gitHub) Find(ctx context.Context, branch string) ([]PullRequest, error) {
@@ -62,7 +64,7 @@ func (h *gitHub) Find(ctx context.Context, branch string) ([]PullRequest, error)
 			// Oldest first: one that is opened meanwhile moves no other to a page that was read already.
 			Sort:        "created",
 			Direction:   "asc",
-			ListOptions: github.ListOptions{Page: page, PerPage: 100},
+			ListOptions: github.ListOptions{Page: page, PerPage: h.pageSize},
 		})
 		if err != nil {
 			return 0, h.failed("listing pull requests", err)

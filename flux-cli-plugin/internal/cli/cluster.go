@@ -1,0 +1,132 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // for kubeconfigs that log in with OIDC
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+)
+
+const (
+	namespaceEnv        = "FLUX_SYSTEM_NAMESPACE"
+	followKubeConfigEnv = "FLUX_NS_FOLLOWS_KUBE_CONTEXT"
+
+	// fieldOwner is the name under which flux's own commands change objects, whatever name this binary is called by.
+	fieldOwner = "flux"
+)
+
+// clusterFlags are the persistent flags of flux, all of them and with the same defaults: flux hands them on unparsed.
+type clusterFlags struct {
+	kubeconfig        *genericclioptions.ConfigFlags
+	timeout           time.Duration
+	verbose           bool
+	followKubeContext bool
+	qps               float32
+	burst             int
+}
+
+func (f *clusterFlags) bind(root *cobra.Command) {
+	f.kubeconfig = genericclioptions.NewConfigFlags(false)
+	*f.kubeconfig.Namespace = defaultNamespace()
+	f.kubeconfig.Timeout = nil   // flux has --timeout in place of --request-timeout
+	f.kubeconfig.APIServer = nil // flux has --server without its short form -s
+
+	flags := root.PersistentFlags()
+	f.kubeconfig.AddFlags(flags)
+	f.kubeconfig.APIServer = flags.String("server", "", "The address and port of the Kubernetes API server")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "timeout for this operation")
+	flags.BoolVar(&f.verbose, "verbose", false, "print generated objects")
+	flags.BoolVar(&f.followKubeContext, "ns-follows-kube-context", false,
+		"use the namespace from the kubeconfig context instead of the default flux-system namespace, can also be set via "+followKubeConfigEnv+" env var")
+	flags.Float32Var(&f.qps, "kube-api-qps", 50, "The maximum queries-per-second of requests sent to the Kubernetes API.")
+	flags.IntVar(&f.burst, "kube-api-burst", 300, "The maximum burst queries-per-second of requests sent to the Kubernetes API.")
+}
+
+func defaultNamespace() string {
+	if namespace := os.Getenv(namespaceEnv); isNamespace(namespace) {
+		return namespace
+	}
+	return "flux-system"
+}
+
+func isNamespace(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+
+// namespace is the one to work in: that of --namespace, else, where asked for, that of the kubeconfig's context, else
+// $FLUX_SYSTEM_NAMESPACE, else flux-system.
+func (f *clusterFlags) namespace(cmd *cobra.Command) (string, error) {
+	namespace := *f.kubeconfig.Namespace
+	if !cmd.Flags().Changed("namespace") {
+		if fromEnv := os.Getenv(namespaceEnv); fromEnv != "" && !isNamespace(fromEnv) {
+			loggerFor(cmd).warningf("ignoring invalid %s: %q", namespaceEnv, fromEnv)
+		}
+		if f.followKubeContext || os.Getenv(followKubeConfigEnv) != "" {
+			if fromContext := f.contextNamespace(); fromContext != "" {
+				namespace = fromContext
+			}
+		}
+	}
+	if !isNamespace(namespace) {
+		return "", fmt.Errorf("namespace must be a valid DNS label: %q", namespace)
+	}
+	return namespace, nil
+}
+
+// contextNamespace is empty where the kubeconfig has no answer: what is wrong with it, if anything, is told when a client
+// is made from it.
+func (f *clusterFlags) contextNamespace() string {
+	config, err := f.kubeconfig.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	name := config.CurrentContext
+	if *f.kubeconfig.Context != "" {
+		name = *f.kubeconfig.Context
+	}
+	if context, ok := config.Contexts[name]; ok {
+		return context.Namespace
+	}
+	return ""
+}
+
+func (f *clusterFlags) client(cmd *cobra.Command) (client.Client, error) {
+	config, err := f.kubeconfig.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes configuration load failed: %w", err)
+	}
+	config.QPS, config.Burst = f.qps, f.burst
+	// The discovery of the API knows no context, so that only this bounds it.
+	config.Timeout = f.timeout
+	// A policy of the cluster may answer with a warning for the person who opens or closes.
+	config.WarningHandler = rest.NewWarningWriter(cmd.ErrOrStderr(), rest.WarningWriterOptions{Deduplicate: true})
+
+	scheme := runtime.NewScheme()
+	if err := gatingv1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: scheme, FieldOwner: fieldOwner})
+}

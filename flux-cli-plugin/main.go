@@ -1,0 +1,42 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command sluice is Sluice's part of the Flux CLI: one binary for several of its plugins, told apart by the name it is
+// called by. Linked as flux-open and flux-close in Flux's plugin directory, it serves 'flux open' and 'flux close'.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/cli"
+)
+
+// version is set by the linker: -X main.version=1.2.3.
+var version = "0.0.0-dev.0"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	if err := cli.New(os.Args[0], version).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "✗", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,605 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+)
+
+var (
+	kube       client.Client
+	kubeconfig []byte
+)
+
+// TestMain is the program itself when the test binary is called by one of the program's names, and the tests otherwise,
+// so that the tests start it as flux does: as a process, through a link.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "flux-open", "flux-close", "sluice":
+		main()
+		os.Exit(0)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	SetDefaultEventuallyTimeout(2 * time.Minute)
+
+	env := newEnvironment()
+	env.CRDDirectoryPaths = []string{filepath.Join("..", "config", "crd", "bases")}
+	env.ErrorIfCRDPathMissing = true
+	config, err := env.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the API server:", err)
+		return 1
+	}
+	defer func() {
+		if err := env.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+			code = 1
+		}
+	}()
+	if err := gatingv1alpha1.AddToScheme(scheme.Scheme); err != nil {
+		panic(err)
+	}
+	if kube, err = client.New(config, client.Options{}); err != nil {
+		panic(err)
+	}
+	kubeconfig = env.KubeConfig
+	return m.Run()
+}
+
+func newEnvironment() *envtest.Environment {
+	env := &envtest.Environment{}
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		env.BinaryAssetsDirectory = filepath.Join("..", "bin")
+	}
+	return env
+}
+
+func TestOpenAndClose(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		closed     bool
+		reason     string
+		command    string
+		wantClosed bool
+		wantReason string
+		wantOutput string
+	}{
+		{
+			name:       "opening a closed gate opens it",
+			closed:     true,
+			command:    "flux-open gate freeze --wait=false",
+			wantOutput: "► opening gate freeze in NAMESPACE namespace\n✔ gate opened\n",
+		},
+		{
+			name:       "closing an open gate closes it",
+			command:    "flux-close gate freeze --wait=false",
+			wantClosed: true,
+			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate closed\n",
+		},
+		{
+			name:       "the verb is the first argument of a program with any other name",
+			closed:     true,
+			command:    "sluice open gate freeze --wait=false",
+			wantOutput: "► opening gate freeze in NAMESPACE namespace\n✔ gate opened\n",
+		},
+		{
+			name:       "a reason is kept on one line",
+			command:    "flux-close gate freeze --wait=false --reason=\u00a0release\n\u00a0week",
+			wantClosed: true,
+			wantReason: "release week",
+			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate closed\n",
+		},
+		{
+			name:       "the reason for closing does not stay on an opened gate",
+			closed:     true,
+			reason:     "release week",
+			command:    "flux-open gate freeze --wait=false",
+			wantOutput: "► opening gate freeze in NAMESPACE namespace\n✔ gate opened\n",
+		},
+		{
+			name:       "a new reason takes the old one's place",
+			closed:     true,
+			reason:     "release-week",
+			command:    "flux-open gate freeze --wait=false --reason=released",
+			wantReason: "released",
+			wantOutput: "► opening gate freeze in NAMESPACE namespace\n✔ gate opened\n",
+		},
+		{
+			name:       "a gate that is closed already stays as it is",
+			closed:     true,
+			reason:     "release-week",
+			command:    "flux-close gate freeze",
+			wantClosed: true,
+			wantReason: "release-week",
+			wantOutput: "✔ gate freeze in NAMESPACE namespace is closed already\n",
+		},
+		{
+			name:       "a gate that is open already stays as it is",
+			command:    "flux-open gate freeze",
+			wantOutput: "✔ gate freeze in NAMESPACE namespace is open already\n",
+		},
+		{
+			name:       "a gate that is closed already for the given reason stays as it is",
+			closed:     true,
+			reason:     "release-week",
+			command:    "flux-close gate freeze --reason=release-week",
+			wantClosed: true,
+			wantReason: "release-week",
+			wantOutput: "✔ gate freeze in NAMESPACE namespace is closed already\n",
+		},
+		{
+			name:       "a gate that is closed already takes a new reason",
+			closed:     true,
+			reason:     "release-week",
+			command:    "flux-close gate freeze --wait=false --reason=incident",
+			wantClosed: true,
+			wantReason: "incident",
+			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate is closed already, its reason is changed\n",
+		},
+		{
+			name:       "an empty reason takes the old one away",
+			closed:     true,
+			reason:     "release-week",
+			command:    "flux-close gate freeze --wait=false --reason=",
+			wantClosed: true,
+			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate is closed already, its reason is changed\n",
+		},
+		{
+			name:    "--verbose shows what is sent",
+			closed:  true,
+			command: "flux-open gate freeze --wait=false --verbose",
+			wantOutput: "► opening gate freeze in NAMESPACE namespace\n" +
+				`✚ {"metadata":{"annotations":{"gating.toolkit.fluxcd.io/reason":null}},"spec":{"closed":false}}` +
+				"\n✔ gate opened\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			gate := newGate(t, newNamespace(t), "freeze", func(gate *gatingv1alpha1.Gate) {
+				gate.Spec.Closed = tt.closed
+				gate.Annotations = map[string]string{"team": "platform"}
+				if tt.reason != "" {
+					gate.Annotations[gatingv1alpha1.ReasonAnnotation] = tt.reason
+				}
+			})
+
+			session := start(t, strings.Split(tt.command, " "), "FLUX_SYSTEM_NAMESPACE="+gate.Namespace)
+			g.Eventually(session).Should(gexec.Exit(0), string(session.Err.Contents()))
+			g.Expect(string(session.Err.Contents())).To(Equal(strings.ReplaceAll(tt.wantOutput, "NAMESPACE", gate.Namespace)))
+
+			reread(t, gate)
+			wantAnnotations := map[string]string{"team": "platform"}
+			if tt.wantReason != "" {
+				wantAnnotations[gatingv1alpha1.ReasonAnnotation] = tt.wantReason
+			}
+			g.Expect(gate.Spec.Closed).To(Equal(tt.wantClosed))
+			g.Expect(gate.Annotations).To(Equal(wantAnnotations))
+		})
+	}
+}
+
+func TestChangesAreMadeInTheNameOfFlux(t *testing.T) {
+	g := NewWithT(t)
+	gate := newGate(t, newNamespace(t), "freeze", closed)
+
+	g.Eventually(start(t, []string{"flux-open", "gate", "freeze", "--wait=false", "-n", gate.Namespace})).Should(gexec.Exit(0))
+
+	reread(t, gate)
+	g.Expect(gate.ManagedFields).To(ContainElement(HaveField("Manager", "flux")))
+}
+
+func TestFlagsMayComeBeforeAndAfterTheVerbAndTheNoun(t *testing.T) {
+	for _, command := range []string{
+		"flux-open gate freeze -n NAMESPACE --timeout 1m --wait=false",
+		"flux-open gate -n NAMESPACE freeze --timeout=1m --wait=false",
+		"flux-open -n NAMESPACE gate freeze --timeout 1m --wait=false",
+		"flux-open --namespace NAMESPACE --timeout 1m --wait=false gate freeze",
+		"flux-open --reason because --verbose -nNAMESPACE gate --wait=false freeze",
+		"sluice -n NAMESPACE open gate freeze --timeout 1m --wait=false",
+		"sluice open --namespace=NAMESPACE --timeout 1m gate --wait=false freeze",
+		"sluice --insecure-skip-tls-verify=false --kube-api-qps 10 open -n NAMESPACE gate freeze --wait=false",
+	} {
+		t.Run(command, func(t *testing.T) {
+			g := NewWithT(t)
+			gate := newGate(t, newNamespace(t), "freeze", closed)
+
+			session := start(t, strings.Fields(strings.ReplaceAll(command, "NAMESPACE", gate.Namespace)))
+			g.Eventually(session).Should(gexec.Exit(0), string(session.Err.Contents()))
+
+			reread(t, gate)
+			g.Expect(gate.Spec.Closed).To(BeFalse())
+		})
+	}
+}
+
+func TestEveryPersistentFlagOfFluxIsAccepted(t *testing.T) {
+	flags := strings.Fields(`--as=a --as-group=a --as-uid=a --as-user-extra=a=b --cache-dir=a --certificate-authority=a
+		--client-certificate=a --client-key=a --cluster=a --context=a --disable-compression --insecure-skip-tls-verify
+		--kube-api-burst=1 --kube-api-qps=1.5 --kubeconfig=a -n=a --namespace=a --ns-follows-kube-context --server=a
+		--timeout=1m --tls-server-name=a --token=a --user=a --verbose`)
+
+	g := NewWithT(t)
+	before := start(t, append(append([]string{"flux-close"}, flags...), "gate", "freeze", "--help"))
+	g.Eventually(before).Should(gexec.Exit(0), string(before.Err.Contents()))
+	after := start(t, append([]string{"flux-close", "gate", "freeze", "--help"}, flags...))
+	g.Eventually(after).Should(gexec.Exit(0), string(after.Err.Contents()))
+}
+
+func TestNamespace(t *testing.T) {
+	inContext, inEnv := newNamespace(t), newNamespace(t)
+	newGate(t, inContext, "freeze", closed)
+	newGate(t, inEnv, "freeze", closed)
+	config := filepath.Join(t.TempDir(), "kubeconfig")
+	withNamespace := strings.Replace(string(kubeconfig), "- context:\n", "- context:\n    namespace: "+inContext+"\n", 1)
+	NewWithT(t).Expect(os.WriteFile(config, []byte(withNamespace), 0o600)).To(Succeed())
+
+	for _, tt := range []struct {
+		name string
+		args []string
+		env  []string
+		want string
+	}{
+		{
+			name: "it is flux-system by default, whatever the context says",
+			want: "gate missing not found in flux-system namespace",
+		},
+		{
+			name: "FLUX_SYSTEM_NAMESPACE changes the default",
+			env:  []string{"FLUX_SYSTEM_NAMESPACE=" + inEnv},
+			want: "gate missing not found in " + inEnv + " namespace",
+		},
+		{
+			name: "an invalid FLUX_SYSTEM_NAMESPACE is told and ignored",
+			env:  []string{"FLUX_SYSTEM_NAMESPACE=not/valid"},
+			want: `ignoring invalid FLUX_SYSTEM_NAMESPACE: "not/valid"` + "\n✗ gate missing not found in flux-system namespace",
+		},
+		{
+			name: "it is the context's on demand of a flag",
+			args: []string{"--ns-follows-kube-context"},
+			env:  []string{"FLUX_SYSTEM_NAMESPACE=" + inEnv},
+			want: "gate missing not found in " + inContext + " namespace",
+		},
+		{
+			name: "it is the context's on demand of the environment",
+			env:  []string{"FLUX_NS_FOLLOWS_KUBE_CONTEXT=true"},
+			want: "gate missing not found in " + inContext + " namespace",
+		},
+		{
+			name: "--namespace wins over everything",
+			args: []string{"--namespace", inEnv, "--ns-follows-kube-context"},
+			env:  []string{"FLUX_SYSTEM_NAMESPACE=" + inContext},
+			want: "gate missing not found in " + inEnv + " namespace",
+		},
+		{
+			name: "one that is no DNS label is refused",
+			args: []string{"--namespace", "a/b"},
+			want: `✗ namespace must be a valid DNS label: "a/b"`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			session := start(t, append([]string{"flux-open", "gate", "missing"}, tt.args...), append(tt.env, "KUBECONFIG="+config)...)
+			g.Eventually(session).Should(gexec.Exit(1))
+			g.Expect(string(session.Err.Contents())).To(ContainSubstring(tt.want))
+		})
+	}
+}
+
+func TestErrorsAreOneLine(t *testing.T) {
+	nothing := newNamespace(t)
+	few, many := newNamespace(t), newNamespace(t)
+	newGate(t, few, "freeze", closed)
+	newGate(t, few, "sign-off", closed)
+	for i := range 11 {
+		newGate(t, many, fmt.Sprintf("gate-%02d", i), closed)
+	}
+
+	for _, tt := range []struct {
+		name    string
+		command string
+		want    string
+	}{
+		{
+			name:    "a gate that is missing is told with those that are there",
+			command: "flux-open gate missing -n " + few,
+			want:    "✗ gate missing not found in " + few + " namespace, which has: freeze, sign-off\n",
+		},
+		{
+			name:    "a gate that is missing is told with ten of those that are there",
+			command: "flux-open gate missing -n " + many,
+			want: "✗ gate missing not found in " + many + " namespace, which has: gate-00, gate-01, gate-02, gate-03, gate-04, " +
+				"gate-05, gate-06, gate-07, gate-08, gate-09, …\n",
+		},
+		{
+			name:    "a gate that is missing where there are none is told so",
+			command: "flux-open gate missing -n " + nothing,
+			want:    "✗ gate missing not found in " + nothing + " namespace, which has no gates\n",
+		},
+		{
+			name:    "one without the right to do it is told the right that is missing",
+			command: "flux-open gate freeze --as nobody -n " + few,
+			want: `✗ reading gate freeze failed: gates.gating.toolkit.fluxcd.io "freeze" is forbidden: User "nobody" cannot get ` +
+				`resource "gates" in API group "gating.toolkit.fluxcd.io" in the namespace "` + few + "\"\n",
+		},
+		{
+			name:    "a context that does not exist is named",
+			command: "flux-open gate freeze --context elsewhere",
+			want:    "✗ kubernetes configuration load failed: context \"elsewhere\" does not exist\n",
+		},
+		{
+			name:    "a name is asked for",
+			command: "flux-close gate",
+			want:    "✗ gate name is required\n",
+		},
+		{
+			name:    "a reason without quotes is not taken for gates",
+			command: "flux-close gate freeze --reason release week",
+			want:    "✗ one gate name is expected, got 2 arguments: freeze week\n",
+		},
+		{
+			name:    "a noun that does not exist is refused",
+			command: "flux-close door",
+			want:    "✗ unknown command \"door\" for \"flux close\"\n",
+		},
+		{
+			name:    "a flag that does not exist is refused",
+			command: "flux-close gate freeze --force",
+			want:    "✗ unknown flag: --force\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			session := start(t, strings.Fields(tt.command))
+			g.Eventually(session).Should(gexec.Exit(1))
+			g.Expect(string(session.Err.Contents())).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestSaysThatSluiceIsNotInstalled(t *testing.T) {
+	g := NewWithT(t)
+	env := newEnvironment()
+	_, err := env.Start()
+	t.Cleanup(func() { NewWithT(t).Expect(env.Stop()).To(Succeed()) })
+	g.Expect(err).NotTo(HaveOccurred())
+	config := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(os.WriteFile(config, env.KubeConfig, 0o600)).To(Succeed())
+
+	session := start(t, []string{"flux-open", "gate", "freeze", "--kubeconfig", config})
+	g.Eventually(session).Should(gexec.Exit(1))
+	g.Expect(string(session.Err.Contents())).To(Equal(
+		"✗ the cluster does not serve gating.toolkit.fluxcd.io/v1alpha1: is Sluice installed in it?\n"))
+}
+
+func TestWaitsForGateController(t *testing.T) {
+	g := NewWithT(t)
+	gate := newGate(t, newNamespace(t), "freeze")
+
+	session := start(t, []string{"flux-close", "gate", "freeze", "-n", gate.Namespace})
+	g.Eventually(session.Err).Should(gbytes.Say("◎ waiting for gate reconciliation\n"))
+	g.Expect(session).NotTo(gexec.Exit())
+
+	// No gate-controller runs here: this is what it writes.
+	reread(t, gate)
+	gate.Status = gatingv1alpha1.GateStatus{ObservedGeneration: gate.Generation, Sources: 3, Held: 2, Pipelines: 1}
+	g.Expect(kube.Status().Update(t.Context(), gate)).To(Succeed())
+
+	g.Eventually(session).Should(gexec.Exit(0))
+	g.Expect(session.Err).To(gbytes.Say(`✔ gate freeze is closed \(sources: 3, held so far: 2, pipelines: 1\)` + "\n"))
+
+	again := start(t, []string{"flux-close", "gate", "freeze", "-n", gate.Namespace})
+	g.Eventually(again).Should(gexec.Exit(0))
+	g.Expect(again.Err).To(gbytes.Say(`is closed already \(sources: 3, held so far: 2, pipelines: 1\)` + "\n"))
+}
+
+func TestSaysWhatIsMissingWhenGateControllerDoesNotAnswer(t *testing.T) {
+	g := NewWithT(t)
+	gate := newGate(t, newNamespace(t), "freeze", closed)
+
+	session := start(t, []string{"flux-open", "gate", "freeze", "-n", gate.Namespace})
+	g.Eventually(session.Err).Should(gbytes.Say("◎ waiting for gate reconciliation\n"))
+	session.Interrupt()
+
+	g.Eventually(session).Should(gexec.Exit(1))
+	g.Expect(session.Err).To(gbytes.Say("✗ gate freeze is open, but gate-controller has not seen it yet: does it run?"))
+}
+
+func TestWarnsWhereGitHasTheLastWord(t *testing.T) {
+	applied := map[string]string{
+		"kustomize.toolkit.fluxcd.io/name":      "apps",
+		"kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+	}
+	for _, tt := range []struct {
+		name        string
+		labels      map[string]string
+		annotations map[string]string
+		want        bool
+	}{
+		{
+			name: "a gate that no Kustomization applies is in nobody else's hands",
+		},
+		{
+			name:   "a gate that a Kustomization applies is set back by it",
+			labels: applied,
+			want:   true,
+		},
+		{
+			name:        "a gate that Git only creates is left alone afterwards",
+			labels:      applied,
+			annotations: map[string]string{"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"},
+		},
+		{
+			name:        "a gate that the Kustomization ignores is left alone",
+			labels:      applied,
+			annotations: map[string]string{"kustomize.toolkit.fluxcd.io/ssa": "ignore"},
+		},
+		{
+			name:        "a gate with reconciliation disabled is left alone",
+			labels:      applied,
+			annotations: map[string]string{"kustomize.toolkit.fluxcd.io/reconcile": "disabled"},
+		},
+		{
+			name:        "a gate that the Kustomization merges is set back all the same",
+			labels:      applied,
+			annotations: map[string]string{"kustomize.toolkit.fluxcd.io/ssa": "Merge"},
+			want:        true,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			gate := newGate(t, newNamespace(t), "freeze", func(gate *gatingv1alpha1.Gate) {
+				gate.Labels, gate.Annotations = tt.labels, tt.annotations
+			})
+
+			session := start(t, []string{"flux-close", "gate", "freeze", "--wait=false", "-n", gate.Namespace})
+			g.Eventually(session).Should(gexec.Exit(0))
+			warning := ContainSubstring("⚠️ Kustomization flux-system/apps applies this gate from Git")
+			if !tt.want {
+				warning = Not(ContainSubstring("⚠️"))
+			}
+			g.Expect(string(session.Err.Contents())).To(warning)
+		})
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	namespace := newNamespace(t)
+	newGate(t, namespace, "freeze", closed)
+	newGate(t, namespace, "sign-off")
+
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{
+			name: "nouns are completed",
+			args: []string{"flux-open", "__complete", "ga"},
+			want: "gate\tOpen a gate\n:4\n",
+		},
+		{
+			name: "the names of gates are completed, with their states",
+			args: []string{"flux-open", "__complete", "gate", "-n", namespace, ""},
+			want: "freeze\tclosed\nsign-off\topen\n:4\n",
+		},
+		{
+			name: "a name that was begun is completed after flags that were given first",
+			args: []string{"flux-close", "__complete", "-n", namespace, "gate", "si"},
+			want: "sign-off\topen\n:4\n",
+		},
+		{
+			name: "nothing follows a name",
+			args: []string{"flux-close", "__complete", "-n", namespace, "gate", "sign-off", ""},
+			want: ":4\n",
+		},
+		{
+			name: "verbs are completed where they are arguments",
+			args: []string{"sluice", "__complete", "o"},
+			want: "open\tOpen what was closed\n:4\n",
+		},
+		{
+			name: "a cluster that can't be asked completes nothing",
+			args: []string{"flux-open", "__complete", "--as", "nobody", "gate", ""},
+			want: ":1\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			session := start(t, tt.args)
+			g.Eventually(session).Should(gexec.Exit(0))
+			g.Expect(string(session.Out.Contents())).To(Equal(tt.want))
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, program := range []string{"flux-open", "flux-close", "sluice"} {
+		t.Run(program+" tells the version of Sluice", func(t *testing.T) {
+			g := NewWithT(t)
+			session := start(t, []string{program, "--version"})
+			g.Eventually(session).Should(gexec.Exit(0))
+			g.Expect(string(session.Out.Contents())).To(Equal("sluice version 0.0.0-dev.0\n"))
+		})
+	}
+}
+
+// start runs the program as flux does: by the path of a link that has the name of args[0], with a home and a kubeconfig of
+// its own. A variable in env wins over the same one set here.
+func start(t *testing.T, args []string, env ...string) *gexec.Session {
+	t.Helper()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	program, err := os.Executable()
+	g.Expect(err).NotTo(HaveOccurred())
+	link := filepath.Join(dir, args[0])
+	g.Expect(os.Symlink(program, link)).To(Succeed())
+	config := filepath.Join(dir, "kubeconfig")
+	g.Expect(os.WriteFile(config, kubeconfig, 0o600)).To(Succeed())
+
+	command := exec.Command(link, args[1:]...)
+	command.Env = append([]string{"HOME=" + dir, "KUBECONFIG=" + config}, env...)
+	session, err := gexec.Start(command, nil, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { <-session.Kill().Exited })
+	return session
+}
+
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	NewWithT(t).Expect(kube.Create(t.Context(), namespace)).To(Succeed())
+	return namespace.Name
+}
+
+func newGate(t *testing.T, namespace, name string, changes ...func(*gatingv1alpha1.Gate)) *gatingv1alpha1.Gate {
+	t.Helper()
+	gate := &gatingv1alpha1.Gate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	for _, change := range changes {
+		change(gate)
+	}
+	NewWithT(t).Expect(kube.Create(t.Context(), gate)).To(Succeed())
+	return gate
+}
+
+func closed(gate *gatingv1alpha1.Gate) { gate.Spec.Closed = true }
+
+func reread(t *testing.T, gate *gatingv1alpha1.Gate) {
+	t.Helper()
+	fresh := &gatingv1alpha1.Gate{}
+	NewWithT(t).Expect(kube.Get(t.Context(), client.ObjectKeyFromObject(gate), fresh)).To(Succeed())
+	*gate = *fresh
+}

@@ -1,0 +1,272 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Sluice Authors
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+# Builds the programs of the local cluster into bin/, from the Go modules beside this script:
+#
+#   hack/build.sh NAME...     NAME: controlplane, flux, gitea, flux-cli
+#
+# What is there already, from the same go.mod, go.sum and script, is not built again.
+# Programs in the directory KUBEBUILDER_ASSETS, when it is set, are used instead of building them.
+
+set -euo pipefail
+
+hack=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+bin=$(dirname "$hack")/bin
+export GOWORK=off
+
+fail() {
+	echo "hack/build.sh: $*" >&2
+	exit 1
+}
+
+# fingerprint NAME is a hash of everything that decides what NAME builds to. It is a hash of contents,
+# not of times, so that a fresh checkout or a restored cache of bin/ counts as built.
+fingerprint() {
+	cat "$hack/$1/go.mod" "$hack/$1/go.sum" "$hack/build.sh" | git hash-object --stdin
+}
+
+# is_current NAME FILE... tells whether all files of NAME in bin/ come from its present fingerprint.
+is_current() {
+	local name=$1 file
+	shift
+	[ "$(cat "$bin/.built-$name" 2>/dev/null)" = "$(fingerprint "$name")" ] || return 1
+	for file in "$@"; do
+		[ -e "$bin/$file" ] || return 1
+	done
+}
+
+record() {
+	fingerprint "$1" >"$bin/.built-$1"
+}
+
+module_dir() {
+	go list -mod=readonly -m -f '{{.Dir}}' "$1"
+}
+
+module_version() {
+	go list -mod=readonly -m -f '{{.Version}}' "$1"
+}
+
+# say shows a state of the work: on a terminal in the place of the one before it, elsewhere on a line
+# of its own, but not more than one in ten seconds.
+last_said=-10
+say() {
+	if [ -t 2 ]; then
+		printf '\r\033[K%s' "$*" >&2
+	elif [ $((SECONDS - last_said)) -ge 10 ]; then
+		last_said=$SECONDS
+		echo "$*" >&2
+	fi
+}
+
+say_for_good() {
+	if [ -t 2 ]; then
+		printf '\r\033[K' >&2
+	fi
+	echo "$*" >&2
+}
+
+# compile NAME DIR PACKAGE... -- FLAG... builds the packages, in the module in the present directory, into
+# DIR, and shows how far it is.
+compile() {
+	local name=$1 dir=$2 packages=() stale total compiled started=$SECONDS
+	shift 2
+	while [ "$1" != -- ]; do
+		packages+=("$1")
+		shift
+	done
+	shift
+
+	say "$name: fetching modules and counting packages"
+	# Those that -v will name: the ones that Go's own cache doesn't hold yet.
+	stale=$(go list -mod=readonly -trimpath "$@" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${packages[@]}")
+	total=$(grep -c . <<<"$stale" || true)
+
+	# As a job (-m) it has a process group of its own, which clean_up ends as a whole; without, it would ignore SIGINT.
+	set -m
+	go build -mod=readonly -trimpath -buildvcs=false -v "$@" -o "$dir/" "${packages[@]}" >"$work/log" 2>&1 &
+	builder=$!
+	set +m
+	while kill -0 "$builder" 2>/dev/null; do
+		# -v prints an import path for each package; compilers' own words have spaces.
+		compiled=$(grep -c '^[^ ]*$' "$work/log" || true)
+		if [ "$compiled" -lt "$total" ]; then
+			say "$name: $compiled of $total packages compiled, $((SECONDS - started)) s"
+		else
+			say "$name: $total packages compiled, linking, $((SECONDS - started)) s"
+		fi
+		sleep 1
+	done
+	if ! wait "$builder"; then
+		say_for_good "$name: the build failed"
+		grep -v '^[^ ]*$' "$work/log" >&2 || tail -n 20 "$work/log" >&2
+		exit 1
+	fi
+	builder=
+	say_for_good "$name: built in $((SECONDS - started)) s"
+}
+
+require_go() {
+	local problem
+	command -v go >/dev/null || fail "needs Go, see $hack/$1/go.mod for its version; there is no 'go' on the PATH"
+	problem=$(cd "$hack/$1" && go list -mod=readonly -m 2>&1 >/dev/null) ||
+		fail "Go can't work with hack/$1: $problem"
+}
+
+build_controlplane() {
+	local wanted=() packages=() program version dir=$work/controlplane
+	for program in etcd kube-apiserver kube-controller-manager kubectl; do
+		[ -x "${KUBEBUILDER_ASSETS:-}/$program" ] || wanted+=("$program")
+	done
+	if [ ${#wanted[@]} -eq 0 ] || is_current controlplane "${wanted[@]}"; then
+		return
+	fi
+
+	require_go controlplane
+	cd "$hack/controlplane"
+	for program in "${wanted[@]}"; do
+		case $program in
+		etcd) packages+=(go.etcd.io/etcd/server/v3) ;;
+		*) packages+=("k8s.io/kubernetes/cmd/$program") ;;
+		esac
+	done
+	version=$(module_version k8s.io/kubernetes)
+	local major_minor=${version#v}
+	major_minor=${major_minor%.*}
+	mkdir "$dir"
+	CGO_ENABLED=0 compile controlplane "$dir" "${packages[@]}" -- -ldflags "-s -w \
+		-X k8s.io/component-base/version.gitVersion=$version \
+		-X k8s.io/component-base/version.gitMajor=${major_minor%.*} \
+		-X k8s.io/component-base/version.gitMinor=${major_minor#*.} \
+		-X k8s.io/client-go/pkg/version.gitVersion=$version"
+	if [ -e "$dir/server" ]; then
+		mv "$dir/server" "$dir/etcd" # its package is called server
+	fi
+	mv "$dir"/* "$bin/"
+	record controlplane
+}
+
+build_flux() {
+	local controllers=(source-controller kustomize-controller helm-controller notification-controller)
+	local packages=() files=() controller file dir=$work/flux
+	for controller in "${controllers[@]}"; do
+		packages+=("github.com/fluxcd/$controller")
+		files+=("$controller" "crds/flux/$controller.yaml")
+	done
+	if is_current flux "${files[@]}"; then
+		return
+	fi
+
+	require_go flux
+	cd "$hack/flux"
+	mkdir -p "$dir/bin" "$bin/crds/flux"
+	CGO_ENABLED=0 compile flux "$dir/bin" "${packages[@]}" -- -ldflags "-s -w"
+	for controller in "${controllers[@]}"; do
+		for file in "$(module_dir "github.com/fluxcd/$controller")"/config/crd/bases/*.yaml; do
+			echo ---
+			cat "$file"
+		done >"$dir/$controller.yaml"
+	done
+	mv "$dir"/*.yaml "$bin/crds/flux/"
+	mv "$dir"/bin/* "$bin/"
+	record flux
+}
+
+build_gitea() {
+	local module version compiler dir=$work/gitea
+	if is_current gitea gitea gitea-static; then
+		return
+	fi
+
+	require_go gitea
+	cd "$hack/gitea"
+	compiler=$(go env CC)
+	command -v "${compiler%% *}" >/dev/null ||
+		fail "Gitea's SQLite is written in C and needs a C compiler; there is no '$compiler' on the PATH (install gcc, or set CC)"
+	mkdir "$dir"
+	version=$(module_version code.gitea.io/gitea)
+	# Without a version its own SDK refuses to talk to it.
+	CGO_ENABLED=1 compile gitea "$dir" code.gitea.io/gitea -- -tags sqlite,sqlite_unlock_notify \
+		-ldflags "-s -w -X main.Version=${version#v}"
+
+	# The files Gitea reads at run time: copied, so that cleaning the module cache breaks nothing.
+	module=$(module_dir code.gitea.io/gitea)
+	mkdir "$dir/gitea-static"
+	cp -R "$module/options" "$module/templates" "$module/public" "$dir/gitea-static/"
+	chmod -R u+w "$dir/gitea-static"
+	rm -rf "$bin/gitea-static"
+	mv "$dir/gitea-static" "$dir/gitea" "$bin/"
+	record gitea
+}
+
+build_flux_cli() {
+	local kubectl manifests module version source=$work/flux-cli
+	if is_current flux-cli flux; then
+		return
+	fi
+
+	build_controlplane
+	kubectl=$bin/kubectl
+	if [ -x "${KUBEBUILDER_ASSETS:-}/kubectl" ]; then
+		kubectl=$KUBEBUILDER_ASSETS/kubectl
+	fi
+	require_go flux-cli
+	cd "$hack/flux-cli"
+	say "flux-cli: fetching modules"
+	go mod download github.com/fluxcd/flux2/v2
+	module=$(module_dir github.com/fluxcd/flux2/v2)
+	version=$(module_version github.com/fluxcd/flux2/v2)
+
+	# The source embeds manifests that Flux's release generates and its module therefore lacks. With these
+	# two it compiles and does everything but install itself.
+	cp -R "$module" "$source"
+	chmod -R u+w "$source"
+	cd "$source"
+	mkdir -p cmd/flux/manifests out
+	for manifests in rbac policies; do
+		"$kubectl" kustomize "manifests/$manifests" >"cmd/flux/manifests/$manifests.yaml"
+	done
+	CGO_ENABLED=0 compile flux-cli "$source/out" ./cmd/flux -- -ldflags "-s -w -X main.VERSION=${version#v}"
+	mv out/flux "$bin/flux"
+	record flux-cli
+}
+
+clean_up() {
+	if [ -n "$builder" ]; then
+		# To SIGINT, unlike SIGTERM, go replies by removing its temporary files.
+		kill -INT -- "-$builder" 2>/dev/null && wait "$builder" || true
+	fi
+	rm -rf "$work"
+}
+
+[ $# -gt 0 ] || fail "usage: hack/build.sh NAME..., NAME being controlplane, flux, gitea or flux-cli"
+for name in "$@"; do
+	case $name in
+	controlplane | flux | gitea | flux-cli) ;;
+	*) fail "knows no '$name', only controlplane, flux, gitea and flux-cli" ;;
+	esac
+done
+
+mkdir -p "$bin"
+# Beside the result, so that each program appears in its place complete, by a rename.
+work=$(mktemp -d "$bin/.work-XXXXXX")
+builder=
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+for name in "$@"; do
+	"build_${name//-/_}"
+done

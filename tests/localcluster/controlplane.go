@@ -1,0 +1,226 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package localcluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// controller-runtime's envtest is not used for etcd and kube-apiserver: it gives no hold of its processes, which
+// therefore stay behind when their parent is killed, and an early end leaves no trace of the reason.
+
+// startControlPlane starts etcd and kube-apiserver, and sets Config, Kubeconfig and client.
+func (c *Cluster) startControlPlane(ctx context.Context) error {
+	etcd, err := c.startEtcd(ctx)
+	if err != nil {
+		return err
+	}
+	return c.startAPIServer(ctx, etcd)
+}
+
+// startEtcd returns etcd's URL.
+func (c *Cluster) startEtcd(ctx context.Context) (string, error) {
+	data, err := c.subdirectory("etcd")
+	if err != nil {
+		return "", err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return "", err
+	}
+	url := "http://" + address
+	p, err := c.newControlPlaneProcess("etcd",
+		"--data-dir="+data,
+		"--listen-client-urls="+url,
+		"--advertise-client-urls="+url,
+		"--listen-peer-urls=http://127.0.0.1:0",
+		"--unsafe-no-fsync",
+	)
+	if err != nil {
+		return "", err
+	}
+	p.ready = answersOK(http.DefaultClient, url+"/health")
+	return url, c.startProcess(ctx, p)
+}
+
+// credentials are the files from which kube-apiserver and kube-controller-manager know each other.
+type credentials struct {
+	servingCertificate string // with its CA
+	servingKey         string
+	serviceAccountKey  string
+	tokens             string
+}
+
+func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	files, err := c.writeCredentials("https://" + address)
+	if err != nil {
+		return err
+	}
+	p, err := c.newControlPlaneProcess("kube-apiserver",
+		"--etcd-servers="+etcd,
+		"--bind-address=127.0.0.1",
+		"--secure-port="+port,
+		"--tls-cert-file="+files.servingCertificate,
+		"--tls-private-key-file="+files.servingKey,
+		"--token-auth-file="+files.tokens,
+		"--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+files.serviceAccountKey,
+		"--service-account-signing-key-file="+files.serviceAccountKey,
+		"--service-cluster-ip-range=10.0.0.0/24",
+		// It refuses to write loopback addresses into the Endpoints of the Service "kubernetes", which no pod is there to use.
+		"--endpoint-reconciler-type=none",
+		"--allow-privileged=true",
+	)
+	if err != nil {
+		return err
+	}
+	httpClient, err := rest.HTTPClientFor(c.Config)
+	if err != nil {
+		return err
+	}
+	p.ready = answersOK(httpClient, c.Config.Host+"/readyz")
+	if err := c.startProcess(ctx, p); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	c.client, err = client.New(c.Config, client.Options{Scheme: scheme})
+	return err
+}
+
+// writeCredentials writes the credentials' files, and sets Config and Kubeconfig.
+func (c *Cluster) writeCredentials(url string) (credentials, error) {
+	dir, err := c.subdirectory("credentials")
+	if err != nil {
+		return credentials{}, err
+	}
+	files := credentialsIn(dir)
+	certificate, servingKey, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, []string{"localhost"})
+	if err != nil {
+		return credentials{}, err
+	}
+	serviceAccountKey, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return credentials{}, err
+	}
+	token := rand.Text()
+	for path, content := range map[string][]byte{
+		files.servingCertificate: certificate,
+		files.servingKey:         servingKey,
+		files.serviceAccountKey:  serviceAccountKey,
+		files.tokens:             []byte(token + ",admin,admin,system:masters\n"),
+	} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return credentials{}, err
+		}
+	}
+
+	c.Config = &rest.Config{
+		Host:            url,
+		BearerToken:     token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: certificate},
+		QPS:             -1,
+	}
+	c.Kubeconfig = filepath.Join(c.Dir, "kubeconfig")
+	return files, c.writeKubeconfig(c.Kubeconfig, token)
+}
+
+func credentialsIn(dir string) credentials {
+	return credentials{
+		servingCertificate: filepath.Join(dir, "apiserver.crt"),
+		servingKey:         filepath.Join(dir, "apiserver.key"),
+		serviceAccountKey:  filepath.Join(dir, "service-accounts.key"),
+		tokens:             filepath.Join(dir, "tokens.csv"),
+	}
+}
+
+// writeKubeconfig writes a kubeconfig for the bearer of token.
+func (c *Cluster) writeKubeconfig(path, token string) error {
+	const name = "sluice-local"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{
+		Server:                   c.Config.Host,
+		CertificateAuthorityData: c.Config.CAData,
+	}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	return clientcmd.WriteToFile(*config, path)
+}
+
+// startControllerManager starts kube-controller-manager and waits until it has done some of its work; it
+// has no endpoint to ask.
+func (c *Cluster) startControllerManager(ctx context.Context) error {
+	files := credentialsIn(filepath.Join(c.Dir, "credentials"))
+	p, err := c.newControlPlaneProcess("kube-controller-manager",
+		"--kubeconfig="+c.Kubeconfig,
+		"--authentication-kubeconfig="+c.Kubeconfig,
+		"--authorization-kubeconfig="+c.Kubeconfig,
+		"--secure-port=0",
+		"--leader-elect=false",
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file="+files.serviceAccountKey,
+		"--root-ca-file="+files.servingCertificate,
+	)
+	if err != nil {
+		return err
+	}
+	p.ready = c.hasDefaultServiceAccount
+	return c.startProcess(ctx, p)
+}
+
+func (c *Cluster) hasDefaultServiceAccount(ctx context.Context) error {
+	key := client.ObjectKey{Namespace: FluxNamespace, Name: "default"}
+	return c.client.Get(ctx, key, &corev1.ServiceAccount{})
+}
+
+// newControlPlaneProcess describes a process of the program of the same name.
+func (c *Cluster) newControlPlaneProcess(name string, args ...string) (*Process, error) {
+	path, err := c.programs.path(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.newProcess(name, path, args...)
+}

@@ -1,0 +1,123 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package localcluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// FluxController names one of Flux's controllers.
+type FluxController string
+
+// The controllers of Flux that a cluster can run.
+const (
+	SourceController       FluxController = "source-controller"
+	KustomizeController    FluxController = "kustomize-controller"
+	HelmController         FluxController = "helm-controller"
+	NotificationController FluxController = "notification-controller"
+)
+
+var fluxControllers = []FluxController{SourceController, KustomizeController, HelmController, NotificationController}
+
+// startFlux installs Flux's CRDs and namespace, and runs the controllers as administrators, which they are
+// in Flux's own install too.
+func (c *Cluster) startFlux(ctx context.Context, controllers []FluxController) error {
+	if err := c.installFlux(ctx); err != nil {
+		return fmt.Errorf("installing Flux's CRDs: %w", err)
+	}
+	var events string
+	if slices.Contains(controllers, NotificationController) {
+		var err error
+		if events, err = freeAddress(); err != nil {
+			return err
+		}
+		c.EventsAddr = "http://" + events + "/"
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, controller := range controllers {
+		group.Go(func() error { return c.startFluxController(ctx, controller, events) })
+	}
+	return group.Wait()
+}
+
+func (c *Cluster) installFlux(ctx context.Context) error {
+	manifests := []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + FluxNamespace + "}\n")
+	for _, controller := range fluxControllers {
+		path, err := c.FluxCRDs(controller)
+		if err != nil {
+			return err
+		}
+		crds, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		manifests = append(append(manifests, "---\n"...), crds...)
+	}
+	return c.Apply(ctx, manifests)
+}
+
+func (c *Cluster) startFluxController(ctx context.Context, controller FluxController, events string) error {
+	path, err := c.programs.path(string(controller))
+	if err != nil {
+		return err
+	}
+	p, err := c.newController(string(controller), path)
+	if err != nil {
+		return err
+	}
+	p.env = append(p.env, "KUBECONFIG="+c.Kubeconfig, "RUNTIME_NAMESPACE="+FluxNamespace)
+	flags, err := c.fluxFlags(controller, events)
+	if err != nil {
+		return err
+	}
+	p.args = append(p.args, flags...)
+	return c.startProcess(ctx, p)
+}
+
+// fluxFlags returns the flags that are the controller's own; events is the address of notification-controller's
+// endpoint for events, empty if it does not run.
+func (c *Cluster) fluxFlags(controller FluxController, events string) ([]string, error) {
+	toEvents := "--events-addr=" + c.EventsAddr
+	switch controller {
+	case SourceController:
+		storage, err := c.subdirectory("artifacts")
+		if err != nil {
+			return nil, err
+		}
+		address, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		return []string{toEvents, "--storage-path=" + storage, "--storage-addr=" + address, "--storage-adv-addr=" + address}, nil
+	case KustomizeController, HelmController:
+		// Instead of Flux's 30 s, which is long for someone who waits.
+		return []string{toEvents, "--requeue-dependency=5s"}, nil
+	case NotificationController:
+		receiver, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		return []string{"--events-addr=" + events, "--receiverAddr=" + receiver}, nil
+	default:
+		return nil, fmt.Errorf("Flux has no controller %q here", controller)
+	}
+}

@@ -1,0 +1,178 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package localcluster runs a real Kubernetes control plane on this machine's loopback, and beside it, each as a
+// process of its own, Flux's controllers, Sluice's controllers and a Gitea. There are no nodes: what a
+// Deployment would run is started here instead.
+//
+// The programs are those that hack/build.sh builds into bin/, or the directory that the environment
+// variable SLUICE_BIN names. etcd, kube-apiserver, kube-controller-manager and kubectl are taken from
+// KUBEBUILDER_ASSETS where that is set and has them.
+//
+// No process outlives the one that started it: Stop ends them in order, and on Linux the kernel kills them should
+// their parent die without calling Stop.
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// FluxNamespace is the namespace in which Flux and Sluice are installed.
+const FluxNamespace = "flux-system"
+
+// pollInterval is how often a condition that is waited for is looked at.
+const pollInterval = 50 * time.Millisecond
+
+// Options say what a cluster consists of.
+type Options struct {
+	// Flux lists the controllers of Flux to run. Default: none. The CRDs of all four are installed in any case.
+	Flux []FluxController
+
+	// KeepDir leaves the cluster's directory, with its logs, in place after Stop. Default: it is removed.
+	KeepDir bool
+}
+
+// Cluster is a running control plane with the controllers started on it.
+// Its methods may be called from several goroutines at once.
+type Cluster struct {
+	// Dir holds everything the cluster writes: data, credentials, and in logs/ one log a process.
+	Dir string
+
+	// Config connects as an administrator (group system:masters), without client-side rate limit.
+	Config *rest.Config
+
+	// Kubeconfig is the path of a kubeconfig file for the same administrator.
+	Kubeconfig string
+
+	// EventsAddr is the URL to which controllers post their events, that of notification-controller;
+	// empty if that is not among Options.Flux.
+	EventsAddr string
+
+	keepDir  bool
+	programs programs
+	client   client.Client
+
+	mu        sync.Mutex
+	processes []*Process // in the order they were started
+}
+
+// Start starts a cluster and returns it once it is usable: the API answers, Flux's CRDs are
+// Established, the namespace flux-system and its default ServiceAccount exist, and the controllers asked for
+// are ready. ctx bounds the start only; the cluster runs until Stop.
+//
+// When a process ends early or does not get ready, the error quotes the end of its log, and what had
+// been started is stopped.
+func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
+	programs, err := findPrograms()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "sluice-cluster-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Dir: dir, keepDir: options.KeepDir, programs: programs}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Stop())
+		}
+	}()
+
+	if err := c.startControlPlane(ctx); err != nil {
+		return nil, err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.startControllerManager(groupCtx) })
+	group.Go(func() error { return c.startFlux(groupCtx, options.Flux) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Stop ends all processes, the last started first, with SIGTERM and after a grace period with SIGKILL, and removes
+// Dir unless it is to be kept. It may be called more than once.
+func (c *Cluster) Stop() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for i := len(c.processes) - 1; i >= 0; i-- {
+		errs = append(errs, c.processes[i].Stop())
+	}
+	c.processes = nil
+	if !c.keepDir {
+		errs = append(errs, os.RemoveAll(c.Dir))
+	}
+	return errors.Join(errs...)
+}
+
+// newProcess describes a process with a home and a log of its own.
+func (c *Cluster) newProcess(name, path string, args ...string) (*Process, error) {
+	home, err := c.subdirectory("home", name)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{
+		Name:    name,
+		LogPath: filepath.Join(c.Dir, "logs", name+".log"),
+		path:    path,
+		args:    args,
+		env:     environment(home),
+	}, nil
+}
+
+// startProcess starts p and has Stop end it.
+func (c *Cluster) startProcess(ctx context.Context, p *Process) error {
+	// Even one that fails to start is to be stopped: it may be running and not get ready.
+	c.mu.Lock()
+	c.processes = append(c.processes, p)
+	c.mu.Unlock()
+	return p.Start(ctx)
+}
+
+// subdirectory makes a directory below Dir.
+func (c *Cluster) subdirectory(elem ...string) (string, error) {
+	path := filepath.Join(append([]string{c.Dir}, elem...)...)
+	return path, os.MkdirAll(path, 0o700)
+}
+
+// poll calls probe until it returns nil, then returns nil. When ctx ends first, the error says what was
+// waited for and why it was not so.
+func poll(ctx context.Context, what string, probe func(context.Context) error) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := probe(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w: %w", what, ctx.Err(), err)
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,263 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// gracePeriod is what a process has between SIGTERM and SIGKILL.
+	gracePeriod = 10 * time.Second
+
+	// startTimeout is what a process has to become ready. It is long because a machine may be busy compiling;
+	// a process that gives up is noticed at once.
+	startTimeout = 2 * time.Minute
+
+	// quotedLog is how much of the end of a log an error shows.
+	quotedLog = 2 << 10
+)
+
+// Process is one program of the cluster. Its methods may be called from several goroutines at once.
+type Process struct {
+	// Name tells the process apart from the cluster's others.
+	Name string
+
+	// LogPath is the file that takes what the process writes to its standard output and error, over all its starts.
+	LogPath string
+
+	// MetricsAddr is the host and port at which it serves /metrics; empty for a process that is no controller.
+	MetricsAddr string
+
+	path string
+	args []string
+	env  []string
+
+	// prepare, if any, runs before each start.
+	prepare func(context.Context) error
+	// ready returns nil once the process does its work.
+	ready func(context.Context) error
+
+	mu     sync.Mutex // guards the fields below, and orders Start, Stop and Kill
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when cmd has ended; nil while there is none
+}
+
+// Start starts the process, again if it has ended or was stopped or killed, and waits until it is ready. ctx
+// bounds the wait only. When the process ends early, or is not ready in time and
+// therefore killed, the error quotes the end of its log.
+func (p *Process) Start(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		return fmt.Errorf("%s is running already", p.Name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if p.prepare != nil {
+		if err := p.prepare(ctx); err != nil {
+			return fmt.Errorf("preparing %s: %w", p.Name, err)
+		}
+	}
+	if err := p.spawn(); err != nil {
+		return fmt.Errorf("starting %s: %w", p.Name, err)
+	}
+	go func(exited <-chan struct{}) {
+		select {
+		case <-exited:
+			cancel() // there is nothing to wait for any more
+		case <-ctx.Done():
+		}
+	}(p.exited)
+	if err := poll(ctx, p.Name+" to be ready", p.ready); err != nil {
+		if p.running() {
+			err = errors.Join(err, p.kill())
+		} else {
+			err = fmt.Errorf("%s ended early: %s", p.Name, p.cmd.ProcessState)
+		}
+		return fmt.Errorf("%w; the end of %s:\n%s", err, p.LogPath, p.logTail())
+	}
+	return nil
+}
+
+// Stop asks the process to end with SIGTERM, and ends it with SIGKILL if it has not within ten seconds, which is an
+// error. Stopping a process that does not run does nothing.
+func (p *Process) Stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return nil
+	}
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(gracePeriod):
+		return errors.Join(fmt.Errorf("%s did not end within %s of SIGTERM and was killed", p.Name, gracePeriod), p.kill())
+	}
+}
+
+// Kill ends the process at once, with SIGKILL, as a crash would. Killing a process that does not run does nothing.
+func (p *Process) Kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return nil
+	}
+	return p.kill()
+}
+
+func (p *Process) kill() error {
+	err := p.signal(syscall.SIGKILL)
+	<-p.exited
+	return err
+}
+
+// signal sends a signal to the process and to what it has started.
+func (p *Process) signal(signal syscall.Signal) error {
+	err := syscall.Kill(-p.cmd.Process.Pid, signal)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil // ended in the meantime
+	}
+	if err != nil {
+		return fmt.Errorf("sending %s to %s: %w", signal, p.Name, err)
+	}
+	return nil
+}
+
+func (p *Process) running() bool {
+	if p.exited == nil {
+		return false
+	}
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+func (p *Process) spawn() error {
+	if err := os.MkdirAll(filepath.Dir(p.LogPath), 0o700); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(p.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+
+	cmd := exec.Command(p.path, p.args...)
+	cmd.Env = p.env
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = childAttributes()
+	if err := startOnLastingThread(cmd); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	p.cmd, p.exited = cmd, exited
+	go func() {
+		defer close(exited)
+		// How it ended is in ProcessState.
+		_ = cmd.Wait()
+	}()
+	return nil
+}
+
+// logTail returns the end of the log, in whole lines.
+func (p *Process) logTail() string {
+	log, err := os.Open(p.LogPath)
+	if err != nil {
+		return err.Error()
+	}
+	defer log.Close()
+	cut := false
+	if info, err := log.Stat(); err == nil && info.Size() > quotedLog {
+		_, err = log.Seek(-quotedLog, io.SeekEnd)
+		cut = err == nil
+	}
+	tail, err := io.ReadAll(io.LimitReader(log, quotedLog))
+	if err != nil {
+		return err.Error()
+	}
+	if !cut {
+		return string(tail)
+	}
+	_, whole, _ := strings.Cut(string(tail), "\n")
+	return whole
+}
+
+// toStart takes the commands that startOnLastingThread starts.
+var toStart = sync.OnceValue(func() chan<- func() {
+	requests := make(chan func())
+	go func() {
+		// Linux delivers a process' parent-death signal when the thread that started it ends, not
+		// when the whole parent does, and Go ends threads as it likes. This one is locked to a goroutine that never ends.
+		runtime.LockOSThread()
+		for start := range requests {
+			start()
+		}
+	}()
+	return requests
+})
+
+func startOnLastingThread(cmd *exec.Cmd) error {
+	result := make(chan error)
+	toStart() <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+// environment is what a process inherits, and no more: settings of the person's shell (a KUBECONFIG, a
+// proxy) must not reach it.
+func environment(home string, settings ...string) []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home}, settings...)
+}
+
+// answersOK is a readiness probe: it wants status 200 from a URL.
+func answersOK(httpClient *http.Client, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := httpClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("GET %s: %s", url, response.Status)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,208 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package playground is a small world in which Sluice does its work: a local cluster with Flux and both controllers, a Gitea
+// with the repositories of an application and of the fleet that runs it, and a Pipeline that carries the application from dev
+// to staging and prod. The demo tells what happens in it, the e2e suite asserts it.
+package playground
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/localcluster"
+)
+
+// Environments are those of the Pipeline, in order.
+var Environments = []string{"dev", "staging", "prod"}
+
+const (
+	// PipelineName is the Pipeline's name. It is in the namespace of Flux, as the gate and the sources are.
+	PipelineName = "app"
+	// GateName is the gate that holds prod back: its source, and the promotions into it.
+	GateName = "change-freeze"
+	// FirstVersion is the tag that every environment runs at first.
+	FirstVersion = "v1.0.0"
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+// Playground is the running world.
+type Playground struct {
+	// Cluster with Flux.
+	Cluster *localcluster.Cluster
+	// Git hosts the repositories app and fleet.
+	Git *localcluster.Gitea
+	// Client is an administrator's, and knows Sluice's kinds.
+	Client client.WithWatch
+	// GateController and PipelineController are Sluice's controllers, with the rights that config/ gives them.
+	GateController, PipelineController *localcluster.Process
+
+	root string
+}
+
+// Options say how to start a Playground.
+type Options struct {
+	// Flux lists controllers of Flux to run besides source- and kustomize-controller.
+	Flux []localcluster.FluxController
+	// KeepDir leaves the logs in place when the playground is stopped.
+	KeepDir bool
+	// Progress is told of each step; nil tells no one.
+	Progress func(step string)
+}
+
+// Start starts the world, up to where Sluice runs and nothing is deployed.
+func Start(ctx context.Context, options Options) (_ *Playground, err error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	p := &Playground{root: root}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Stop())
+		}
+	}()
+	tell := options.Progress
+	if tell == nil {
+		tell = func(string) {}
+	}
+
+	tell("starting etcd, kube-apiserver, kube-controller-manager and Flux")
+	p.Cluster, err = localcluster.Start(ctx, localcluster.Options{
+		Flux:    append([]localcluster.FluxController{localcluster.SourceController, localcluster.KustomizeController}, options.Flux...),
+		KeepDir: options.KeepDir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tell("installing Sluice as config/ says, and starting its controllers")
+	if err := p.installSluice(ctx); err != nil {
+		return nil, err
+	}
+	tell("starting Gitea")
+	p.Git, err = localcluster.StartGitea(ctx)
+	return p, err
+}
+
+// Stop ends the world.
+func (p *Playground) Stop() error {
+	var errs []error
+	if p.Git != nil {
+		errs = append(errs, p.Git.Stop())
+	}
+	if p.Cluster != nil {
+		errs = append(errs, p.Cluster.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// installSluice applies config/default and the component that adds spec.gates to Flux's sources. The Deployments are left out:
+// the controllers run as processes, with tokens of their ServiceAccounts.
+func (p *Playground) installSluice(ctx context.Context) error {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(gatingv1.AddToScheme(scheme))
+	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
+	var err error
+	if p.Client, err = client.NewWithWatch(p.Cluster.Config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if err := p.gateSources(ctx); err != nil {
+		return err
+	}
+	if err := p.Cluster.ApplyKustomization(ctx, filepath.Join(p.root, "config", "default"), "Deployment"); err != nil {
+		return err
+	}
+	if p.GateController, err = p.startController(ctx, "gate-controller"); err != nil {
+		return err
+	}
+	p.PipelineController, err = p.startController(ctx, "pipeline-controller")
+	return err
+}
+
+func (p *Playground) startController(ctx context.Context, name string) (*localcluster.Process, error) {
+	return p.Cluster.StartController(ctx, localcluster.ControllerProcess{
+		Name: name, ServiceAccount: name, Args: []string{"--events-addr=" + p.Cluster.EventsAddr, "--log-level=debug"},
+	})
+}
+
+// gateSources does what a user does in flux-system/kustomization.yaml: it patches Flux's CRDs with config/components/gated-sources.
+func (p *Playground) gateSources(ctx context.Context) error {
+	dir := filepath.Join(p.Cluster.Dir, "flux-system")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	path, err := p.Cluster.FluxCRDs(localcluster.SourceController)
+	if err != nil {
+		return err
+	}
+	crds, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "gotk-components.yaml"), crds, 0o644); err != nil {
+		return err
+	}
+	component, err := filepath.Rel(dir, filepath.Join(p.root, "config", "components", "gated-sources"))
+	if err != nil {
+		return err
+	}
+	kustomization := fmt.Sprintf("resources: [gotk-components.yaml]\ncomponents: [%s]\n", component)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o644); err != nil {
+		return err
+	}
+	return p.Cluster.ApplyKustomization(ctx, dir)
+}
+
+// render fills the manifests in that are named by a path below manifests/.
+func (p *Playground) render(name string, values any) (string, error) {
+	parsed, err := template.ParseFS(manifests, "manifests/"+name)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	err = parsed.Execute(&text, values)
+	return text.String(), err
+}
+
+// repositoryRoot finds the checkout that this program is run in.
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("this is not a checkout of Sluice: no go.work in this directory or above")
+}
