@@ -41,14 +41,17 @@ fingerprint() {
 is_current() {
 	local name=$1 file
 	shift
-	[ "$(cat "$bin/.built-$name" 2>/dev/null)" = "$(fingerprint "$name")" ] || return 1
+	# Kept for record, as somebody may edit these files while the build runs.
+	fingerprint "$name" >"$work/$name.fingerprint"
+	cmp -s "$work/$name.fingerprint" "$bin/.built-$name" || return 1
 	for file in "$@"; do
 		[ -e "$bin/$file" ] || return 1
 	done
 }
 
+# record says that NAME is built.
 record() {
-	fingerprint "$1" >"$bin/.built-$1"
+	mv "$work/$1.fingerprint" "$bin/.built-$1"
 }
 
 module_dir() {

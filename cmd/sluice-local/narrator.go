@@ -72,7 +72,7 @@ Everything is left running; Ctrl-C ends it.
 
 Tag a new version in app and watch it travel, or close the gate first:
 
-    FLUXCD_PLUGINS=... flux close gate %[8]s    # or: bin/flux-close gate %[8]s
+    bin/plugins/flux-close gate %[8]s
 `, world.Cluster.Kubeconfig, world.Git.URL, world.Git.Username, world.Git.Password,
 		world.RepositoryURL("app"), world.RepositoryURL("fleet"), world.Cluster.Dir, playground.GateName)
 }

@@ -199,12 +199,12 @@ func (s *story) wait(ctx context.Context, what string, look func(context.Context
 
 // plugin turns the gate the way a user does.
 func (s *story) plugin(ctx context.Context, verb string, args ...string) error {
-	program, err := s.world.Cluster.Program("flux-" + verb)
+	program, err := s.world.Cluster.Program("plugins/flux-" + verb)
 	if err != nil {
 		return err
 	}
 	args = append([]string{"gate", playground.GateName}, args...)
-	return s.run(ctx, "flux "+verb, program, args...)
+	return s.run(ctx, "flux-"+verb, program, args...)
 }
 
 func (s *story) kubectl(ctx context.Context, args ...string) error {

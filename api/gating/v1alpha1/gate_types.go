@@ -104,11 +104,11 @@ func (g *Gate) GetConditions() []metav1.Condition { return g.Status.Conditions }
 // SetConditions replaces the conditions of the Gate.
 func (g *Gate) SetConditions(conditions []metav1.Condition) { g.Status.Conditions = conditions }
 
-// Reason returns what ReasonAnnotation says, cut to 200 characters so that an annotation of any length fits into the messages
-// that quote it. It is empty when nobody gave a reason.
+// Reason returns what ReasonAnnotation says, on one line and cut to 200 characters so that any annotation fits into the
+// messages that quote it. It is empty when nobody gave a reason.
 func (g *Gate) Reason() string {
 	const most = 200
-	reason := strings.TrimSpace(g.Annotations[ReasonAnnotation])
+	reason := strings.Join(strings.Fields(g.Annotations[ReasonAnnotation]), " ")
 	if runes := []rune(reason); len(runes) > most {
 		return string(runes[:most]) + "…"
 	}

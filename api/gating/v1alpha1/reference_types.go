@@ -18,6 +18,8 @@ package v1alpha1
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -59,24 +61,43 @@ type GateReferences struct {
 	Refs []GateReference `json:"refs,omitempty"`
 }
 
-// ReferencesFromAnnotations reads GatesAnnotation and RequireAnnotation. It returns nil when the first is absent or names
-// nothing, and an error that says what to write when the second is neither 'all' nor 'oneOf'.
+// maxReferences is how many gates an object can refer to, by its spec or by annotations.
+const maxReferences = 64
+
+var validReference = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+
+// ReferencesFromAnnotations reads GatesAnnotation and RequireAnnotation. It returns nil when the first is absent or empty.
+// The error says what to write instead when they don't say which gates must be open: an annotation that can't be understood
+// is not the same as none.
 func ReferencesFromAnnotations(annotations map[string]string) (*GateReferences, error) {
-	refs := &GateReferences{Require: RequireAll}
-	for _, name := range strings.Split(annotations[GatesAnnotation], ",") {
-		if name = strings.TrimSpace(name); name != "" {
+	list := strings.TrimSpace(annotations[GatesAnnotation])
+	if list == "" {
+		return nil, nil
+	}
+	refs := &GateReferences{Require: Requirement(annotations[RequireAnnotation])}
+	switch refs.Require {
+	case RequireAll, RequireOneOf:
+	case "":
+		refs.Require = RequireAll
+	default:
+		return nil, fmt.Errorf("annotation %s must be 'all' or 'oneOf'", RequireAnnotation)
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if len(name) > 253 || !validReference.MatchString(name) {
+			return nil, fmt.Errorf("annotation %s must be names of gates, separated by commas", GatesAnnotation)
+		}
+		if !slices.Contains(refs.Refs, GateReference(name)) {
 			refs.Refs = append(refs.Refs, GateReference(name))
+		}
+		if len(refs.Refs) > maxReferences {
+			return nil, fmt.Errorf("annotation %s names more than %d gates", GatesAnnotation, maxReferences)
 		}
 	}
 	if len(refs.Refs) == 0 {
-		return nil, nil
-	}
-	switch require := Requirement(annotations[RequireAnnotation]); require {
-	case "":
-	case RequireAll, RequireOneOf:
-		refs.Require = require
-	default:
-		return nil, fmt.Errorf("annotation %s is %q: it must be 'all' or 'oneOf'", RequireAnnotation, require)
+		return nil, fmt.Errorf("annotation %s names no gate", GatesAnnotation)
 	}
 	return refs, nil
 }

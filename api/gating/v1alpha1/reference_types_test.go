@@ -17,6 +17,8 @@ limitations under the License.
 package v1alpha1
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -37,8 +39,28 @@ func TestReferencesFromAnnotations(t *testing.T) {
 			annotations: map[string]string{RequireAnnotation: "oneOf"},
 		},
 		{
-			name:        "an annotation that names nothing is no reference",
+			name:        "an empty annotation is no reference",
+			annotations: map[string]string{GatesAnnotation: " "},
+		},
+		{
+			name:        "commas alone are an error, for somebody meant to name a gate",
 			annotations: map[string]string{GatesAnnotation: " , "},
+			wantErr:     "annotation gating.toolkit.fluxcd.io/gates names no gate",
+		},
+		{
+			name:        "a gate that is named twice counts once",
+			annotations: map[string]string{GatesAnnotation: "a,b,a"},
+			want:        references(RequireAll, "a", "b"),
+		},
+		{
+			name:        "what can't be the name of a gate is an error that doesn't repeat it",
+			annotations: map[string]string{GatesAnnotation: "a\nb"},
+			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must be names of gates, separated by commas",
+		},
+		{
+			name:        "more gates than a spec may have are an error",
+			annotations: map[string]string{GatesAnnotation: many(65)},
+			wantErr:     "annotation gating.toolkit.fluxcd.io/gates names more than 64 gates",
 		},
 		{
 			name:        "all named gates are required by default",
@@ -68,7 +90,7 @@ func TestReferencesFromAnnotations(t *testing.T) {
 		{
 			name:        "any other requirement is an error that says what to write",
 			annotations: map[string]string{GatesAnnotation: "a", RequireAnnotation: "oneof"},
-			wantErr:     `annotation gating.toolkit.fluxcd.io/require is "oneof": it must be 'all' or 'oneOf'`,
+			wantErr:     "annotation gating.toolkit.fluxcd.io/require must be 'all' or 'oneOf'",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,4 +105,12 @@ func TestReferencesFromAnnotations(t *testing.T) {
 			g.Expect(got).To(Equal(tt.want))
 		})
 	}
+}
+
+func many(gates int) string {
+	names := make([]string, gates)
+	for i := range names {
+		names[i] = fmt.Sprintf("gate-%d", i)
+	}
+	return strings.Join(names, ",")
 }

@@ -1,0 +1,86 @@
+# make demo   shows Sluice at work on this machine
+# make test   runs all tests
+# Both build what they need, from Go modules, into bin/. The first time that takes some minutes.
+
+BIN := $(CURDIR)/bin
+MODULES := api gate-controller pipeline-controller flux-cli-plugin tests cmd
+
+VERBS := open close
+
+export SLUICE_BIN := $(BIN)
+# Where these are set, etcd and kube-apiserver are taken from them; see hack/build.sh.
+export KUBEBUILDER_ASSETS ?= $(BIN)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this help.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+
+.PHONY: demo
+demo: binaries build ## Show one revision travel from dev to prod, and a gate hold it. ARGS=--keep leaves it running.
+	@$(BIN)/sluice-local $(ARGS)
+
+.PHONY: test
+test: binaries build ## Run all tests.
+	@hack/build.sh flux-cli
+	go test $(MODULES:%=./%/...) $(ARGS)
+
+.PHONY: binaries
+binaries: ## Build the control plane, Flux and Gitea for this machine.
+	@hack/build.sh controlplane flux gitea
+
+.PHONY: build
+build: ## Build Sluice.
+	@mkdir -p $(BIN)/plugins
+	go build -o $(BIN)/gate-controller ./gate-controller
+	go build -o $(BIN)/pipeline-controller ./pipeline-controller
+	go build -o $(BIN)/flux-sluice ./flux-cli-plugin
+	go build -o $(BIN)/sluice-local ./cmd/sluice-local
+	@$(foreach verb,$(VERBS),ln -sf ../flux-sluice $(BIN)/plugins/flux-$(verb);)
+
+##@ Develop
+
+.PHONY: generate
+generate: $(BIN)/controller-gen ## Write the generated Go code.
+	cd api && $(BIN)/controller-gen object:headerFile=../hack/boilerplate.go.txt paths=./...
+	cd gate-controller && $(BIN)/controller-gen object:headerFile=../hack/boilerplate.go.txt paths=./internal/source
+
+.PHONY: manifests
+manifests: $(BIN)/controller-gen $(BIN)/crd-ref-docs ## Write the CRDs, the controllers' roles and docs/api.
+	cd api && $(BIN)/controller-gen crd paths=./... output:crd:dir=../config/crd/bases
+	for controller in gate-controller pipeline-controller; do (cd $$controller && \
+		$(BIN)/controller-gen rbac:roleName=sluice-$$controller,fileName=$${controller}_role.yaml paths=./... output:rbac:dir=../config/rbac) || exit 1; done
+	@mkdir -p docs/api
+	for kind in gating pipelines; do $(BIN)/crd-ref-docs --log-level=ERROR --renderer=markdown --config=hack/crd-ref-docs.yaml \
+		--source-path=api/$$kind --output-path=docs/api/$$kind.md || exit 1; done
+
+.PHONY: tidy
+tidy: ## Tidy all modules.
+	for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+
+.PHONY: verify
+verify: generate manifests tidy ## Fail if anything generated is stale.
+	go vet $(MODULES:%=./%/...)
+	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt"; exit 1; }
+	@git diff --exit-code || { echo "generated files are stale: run make generate manifests tidy, and commit"; exit 1; }
+	@test -z "$$(git status --porcelain)" || { git status --short; echo "files are missing from the commit"; exit 1; }
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Run the linters.
+	for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint run ./...) || exit 1; done
+
+.PHONY: clean
+clean: ## Remove everything built.
+	rm -rf $(BIN)
+
+$(BIN)/controller-gen: hack/tools/go.mod
+	cd hack/tools && GOWORK=off go build -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(BIN)/crd-ref-docs: hack/tools/go.mod
+	cd hack/tools && GOWORK=off go build -o $@ github.com/elastic/crd-ref-docs
+
+$(BIN)/golangci-lint: hack/lint/go.mod
+	cd hack/lint && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
