@@ -85,7 +85,7 @@ func (s *story) closeGate(ctx context.Context) error {
 func (s *story) release(ctx context.Context) error {
 	s.chapter(nextVersion + " is released.")
 	s.note("tagging " + nextVersion + " in repository app")
-	if err := s.world.Release(nextVersion); err != nil {
+	if err := s.world.Release("app", nextVersion); err != nil {
 		return err
 	}
 	return s.seeVersion(ctx, "dev", nextVersion)

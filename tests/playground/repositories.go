@@ -52,7 +52,7 @@ func (p *Playground) Seed(ctx context.Context) error {
 	if _, err := p.Git.CreateRepository("app"); err != nil {
 		return err
 	}
-	if err := p.Release(FirstVersion); err != nil {
+	if err := p.Release("app", FirstVersion); err != nil {
 		return err
 	}
 	if _, err := p.Git.CreateRepository("fleet"); err != nil {
@@ -83,16 +83,16 @@ func (p *Playground) Seed(ctx context.Context) error {
 	return p.Cluster.Apply(ctx, []byte(cluster))
 }
 
-// Release commits a version of the application and tags it.
-func (p *Playground) Release(version string) error {
+// Release commits a version of an application to its repository and tags it.
+func (p *Playground) Release(repository, version string) error {
 	content, err := p.render("app.yaml", values{Version: version})
 	if err != nil {
 		return err
 	}
-	if err := p.Commit("app", "Release "+version, map[string]string{"deploy/app.yaml": content}); err != nil {
+	if err := p.Commit(repository, "Release "+version, map[string]string{"deploy/app.yaml": content}); err != nil {
 		return err
 	}
-	_, _, err = p.Git.Client.CreateTag(p.Git.Username, "app", gitea.CreateTagOption{TagName: version, Target: "main"})
+	_, _, err = p.Git.Client.CreateTag(p.Git.Username, repository, gitea.CreateTagOption{TagName: version, Target: "main"})
 	return err
 }
 

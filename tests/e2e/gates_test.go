@@ -1,0 +1,209 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const sourceAPI = "source.toolkit.fluxcd.io/v1"
+
+var _ = Describe("A closed gate", func() {
+	closeGate := func(ctx context.Context, gate string, closed bool) {
+		GinkgoHelper()
+		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: %s, namespace: flux-system}, spec: {closed: %t}}", gate, closed)
+	}
+
+	for _, test := range []struct{ how, name, annotations, gates string }{
+		{how: "named in spec.gates", name: "by-spec", gates: "gates: {refs: [by-spec]}"},
+		{how: "named in the annotation", name: "by-annotation", annotations: `annotations: {gating.toolkit.fluxcd.io/gates: by-annotation}`},
+	} {
+		It("holds a GitRepository when it is "+test.how, func(ctx SpecContext) {
+			source := object(sourceAPI, "GitRepository", flux, test.name)
+			artifact := field(source, "status", "artifact", "revision")
+			app := object("v1", "ConfigMap", test.name, "app")
+			version := field(app, "data", "version")
+			head := func() string {
+				GinkgoHelper()
+				branch, _, err := world.Git.Client.GetRepoBranch(world.Git.Username, test.name, "main")
+				Expect(err).NotTo(HaveOccurred())
+				return "main@sha1:" + branch.Commit.ID
+			}
+
+			_, err := world.Git.CreateRepository(test.name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(world.Release(test.name, "v1.0.0")).To(Succeed())
+			closeGate(ctx, test.name, false)
+			apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata:
+  name: %[1]s
+  namespace: flux-system
+  %[2]s
+spec:
+  interval: 1s
+  url: %[3]s
+  ref: {branch: main}
+  %[4]s
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: app, namespace: %[1]s}
+spec:
+  interval: 2s
+  sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}
+  path: ./deploy
+  targetNamespace: %[1]s
+  prune: true
+`, test.name, test.annotations, world.RepositoryURL(test.name), test.gates)
+			Eventually(ctx, version).Should(Equal("v1.0.0"))
+			Eventually(ctx, condition(source, "GatesOpen")).Should(And(HaveField("Status", BeEquivalentTo("True")), HaveField("Reason", "AllGatesOpen")))
+
+			By("closing the gate")
+			closeGate(ctx, test.name, true)
+			Eventually(ctx, condition(source, "GatesOpen")).Should(And(HaveField("Status", BeEquivalentTo("False")),
+				HaveField("Reason", "GateClosed"), HaveField("Message", ContainSubstring("gate %s is closed", test.name))))
+			Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
+			before := head()
+			Expect(artifact(ctx)).To(Equal(before))
+
+			By("releasing a new revision, which must not come out")
+			Expect(world.Release(test.name, "v2.0.0")).To(Succeed())
+			Expect(head()).NotTo(Equal(before))
+			_, err = run(ctx, "flux", "reconcile", "source", "git", test.name, "--timeout=3s")
+			Expect(err).To(HaveOccurred(), "flux refuses to reconcile a source that is suspended")
+			Consistently(ctx, artifact).Should(Equal(before))
+			Expect(version(ctx)).To(Equal("v1.0.0"))
+
+			By("changing what was applied, which Flux must still repair")
+			Expect(world.Client.Patch(ctx, app.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"version":"tampered"}}`)))).To(Succeed())
+			Eventually(ctx, version).Should(Equal("v1.0.0"))
+
+			By("opening the gate")
+			closeGate(ctx, test.name, false)
+			Eventually(ctx, artifact).Should(Equal(head()))
+			Eventually(ctx, version).Should(Equal("v2.0.0"))
+			Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("True")))
+			Expect(field(source, "spec", "suspend")(ctx)).To(BeNil(), "a release leaves no trace in the spec")
+
+			events, err := run(ctx, "kubectl", "events", "--namespace", flux, "--for", "gitrepository/"+test.name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(strings.Count(events, "held: gate "+test.name+" is closed")).To(Equal(1))
+			Expect(events).To(ContainSubstring("released: gate %s is open", test.name))
+		})
+	}
+
+	It("keeps a person's own suspension when it opens", func(ctx SpecContext) {
+		closeGate(ctx, "suspended", true)
+		source := ungatedSource(ctx, "suspended")
+		Expect(world.Client.Patch(ctx, source.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)), client.FieldOwner("flux"))).To(Succeed())
+		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "suspended")
+		Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("False")))
+
+		closeGate(ctx, "suspended", false)
+		Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("True")))
+		Consistently(ctx, field(source, "spec", "suspend")).Should(Equal(true))
+	})
+
+	It("holds again after flux resume", func(ctx SpecContext) {
+		closeGate(ctx, "resumed", true)
+		source := ungatedSource(ctx, "resumed")
+		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "resumed")
+		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
+
+		_, err := run(ctx, "flux", "resume", "source", "git", "resumed", "--wait=false")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
+	})
+
+	It("is an error when it does not exist, and holds all the same", func(ctx SpecContext) {
+		source := ungatedSource(ctx, "missing")
+		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "nobody-made-this")
+		Eventually(ctx, condition(source, "GatesOpen")).Should(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "GateNotFound")))
+		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
+
+		By("taking the gate off the source again")
+		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "")
+		Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Type", BeEmpty()))
+		Eventually(ctx, field(source, "spec", "suspend")).Should(BeNil())
+	})
+
+	It("holds a source whose annotation can't be understood", func(ctx SpecContext) {
+		source := ungatedSource(ctx, "garbled")
+		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "Not A Name")
+		Eventually(ctx, condition(source, "GatesOpen")).Should(And(HaveField("Reason", "InvalidGates"),
+			HaveField("Message", ContainSubstring("must be names of gates"))))
+		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
+	})
+
+	It("tells in its status what it holds", func(ctx SpecContext) {
+		closeGate(ctx, "counted", true)
+		gate := object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, "counted")
+		Eventually(ctx, field(gate, "status", "sources")).Should(BeEquivalentTo(0))
+		for i := range 3 {
+			annotate(ctx, ungatedSource(ctx, fmt.Sprintf("counted-%d", i)), "gating.toolkit.fluxcd.io/gates", "counted")
+		}
+		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(3))
+		Expect(field(gate, "status", "sources")(ctx)).To(BeEquivalentTo(3))
+		Expect(condition(gate, "Open")(ctx)).To(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "Closed")))
+
+		closeGate(ctx, "counted", false)
+		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(0))
+		Expect(condition(gate, "Open")(ctx)).To(HaveField("Status", BeEquivalentTo("True")))
+	})
+})
+
+// ungatedSource makes a GitRepository of the repository app.
+func ungatedSource(ctx context.Context, name string) *unstructured.Unstructured {
+	GinkgoHelper()
+	apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: %s, namespace: flux-system}, spec: {interval: 1m, url: '%s', ref: {branch: main}}}",
+		sourceAPI, name, world.RepositoryURL("app"))
+	return object(sourceAPI, "GitRepository", flux, name)
+}
+
+func annotate(ctx context.Context, obj *unstructured.Unstructured, annotation, value string) {
+	GinkgoHelper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
+	Expect(world.Client.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+}
+
+// heldAndObserved returns a function that tells whether a source is suspended and source-controller has seen that: from then on no
+// fetch is under way.
+func heldAndObserved(source *unstructured.Unstructured) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		now := source.DeepCopy()
+		if err := world.Client.Get(ctx, client.ObjectKeyFromObject(source), now); err != nil {
+			return false, err
+		}
+		suspended, _, _ := unstructured.NestedBool(now.Object, "spec", "suspend")
+		observed, _, _ := unstructured.NestedInt64(now.Object, "status", "observedGeneration")
+		return suspended && observed == now.GetGeneration(), nil
+	}
+}

@@ -1,0 +1,196 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package e2e plays Sluice's stories with assertions, on a real control plane with real Flux controllers, Sluice's own
+// controllers as processes with the rights that config/ gives them, and real Git.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/githost"
+	"github.com/sluice-toolkit/sluice/tests/localcluster"
+	"github.com/sluice-toolkit/sluice/tests/playground"
+)
+
+const flux = localcluster.FluxNamespace
+
+var (
+	world  *playground.Playground
+	github *githost.Server
+)
+
+func TestE2E(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Sluice")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	ctrl.SetLogger(logr.Discard())
+	SetDefaultEventuallyTimeout(90 * time.Second)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	SetDefaultConsistentlyDuration(6 * time.Second)
+	SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+
+	var err error
+	world, err = playground.Start(ctx, playground.Options{
+		Flux:     []localcluster.FluxController{localcluster.NotificationController},
+		Progress: func(step string) { GinkgoWriter.Println(step) },
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(world.Stop()).To(Succeed()) })
+	Expect(world.Seed(ctx)).To(Succeed())
+
+	github, err = githost.New()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(github.Close()).To(Succeed()) })
+})
+
+var _ = ReportAfterEach(func(report SpecReport) {
+	if !report.Failed() || world == nil {
+		return
+	}
+	for _, process := range []*localcluster.Process{world.GateController, world.PipelineController} {
+		log, _ := os.ReadFile(process.LogPath)
+		AddReportEntry(process.Name, string(log[max(0, len(log)-8<<10):]))
+	}
+})
+
+// run runs a program of the local cluster as an administrator and returns what it prints.
+func run(ctx context.Context, program string, args ...string) (string, error) {
+	path, err := world.Cluster.Program(program)
+	if err != nil {
+		return "", err
+	}
+	plugins, err := world.Cluster.Program("plugins")
+	if err != nil {
+		return "", err
+	}
+	command := exec.CommandContext(ctx, path, args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+world.Cluster.Kubeconfig, "FLUXCD_PLUGINS="+plugins,
+		"HOME="+filepath.Join(world.Cluster.Dir, "home"))
+	out, err := command.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", program, err, out)
+	}
+	return string(out), err
+}
+
+// apply applies manifests as an administrator.
+func apply(ctx context.Context, manifests string, args ...any) {
+	GinkgoHelper()
+	Expect(world.Cluster.Apply(ctx, fmt.Appendf(nil, manifests, args...))).To(Succeed())
+}
+
+// object is an object of any kind in the namespace of Flux, or in another one.
+func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	obj.SetAPIVersion(apiVersion)
+	obj.SetKind(kind)
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	return obj
+}
+
+// field returns a function that reads a field of an object, for Eventually.
+func field(obj *unstructured.Unstructured, path ...string) func(context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) {
+		now := obj.DeepCopy()
+		if err := world.Client.Get(ctx, client.ObjectKeyFromObject(obj), now); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		value, _, err := unstructured.NestedFieldNoCopy(now.Object, path...)
+		return value, err
+	}
+}
+
+// condition returns a function that reads a condition of an object, for Eventually.
+func condition(obj *unstructured.Unstructured, conditionType string) func(context.Context) (metav1.Condition, error) {
+	return func(ctx context.Context) (metav1.Condition, error) {
+		now := obj.DeepCopy()
+		if err := world.Client.Get(ctx, client.ObjectKeyFromObject(obj), now); err != nil {
+			return metav1.Condition{}, err
+		}
+		var typed struct {
+			Status struct {
+				Conditions []metav1.Condition `json:"conditions"`
+			} `json:"status"`
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(now.Object, &typed); err != nil {
+			return metav1.Condition{}, err
+		}
+		if found := apimeta.FindStatusCondition(typed.Status.Conditions, conditionType); found != nil {
+			return *found, nil
+		}
+		return metav1.Condition{}, nil
+	}
+}
+
+// ready returns a function that reads a Pipeline's Ready condition, for Eventually.
+func ready(name string) func(context.Context) (metav1.Condition, error) {
+	return condition(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name), meta.ReadyCondition)
+}
+
+// record returns a function that reads the promotion into an environment of a Pipeline, for Eventually.
+func record(pipeline, env string) func(context.Context) (pipelinesv1.PromotionRecord, error) {
+	return func(ctx context.Context) (pipelinesv1.PromotionRecord, error) {
+		now := &pipelinesv1.Pipeline{}
+		if err := world.Client.Get(ctx, playground.InFluxNamespace(pipeline), now); err != nil {
+			return pipelinesv1.PromotionRecord{}, err
+		}
+		if status := now.Status.Environments[env]; status != nil && status.Promotion != nil {
+			return *status.Promotion, nil
+		}
+		return pipelinesv1.PromotionRecord{}, nil
+	}
+}
+
+// haveState matches a record in a state.
+func haveState(state pipelinesv1.PromotionState) OmegaMatcher {
+	return HaveField("State", state)
+}
+
+// reconcile asks for a look at a Pipeline at once, and waits until it was taken.
+func reconcile(ctx context.Context, pipeline, token string, annotations ...string) {
+	GinkgoHelper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, token)
+	for _, annotation := range annotations {
+		patch = fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`, meta.ReconcileRequestAnnotation, token, annotation, token)
+	}
+	obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, pipeline)
+	Expect(world.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	Eventually(ctx, field(obj, "status", "lastHandledReconcileAt")).Should(Equal(token))
+}
