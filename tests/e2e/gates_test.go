@@ -180,12 +180,14 @@ spec:
 	})
 })
 
-// ungatedSource makes a GitRepository of the repository app.
+// ungatedSource makes a GitRepository of the repository app, and waits until it was fetched.
 func ungatedSource(ctx context.Context, name string) *unstructured.Unstructured {
 	GinkgoHelper()
 	apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: %s, namespace: flux-system}, spec: {interval: 1m, url: '%s', ref: {branch: main}}}",
 		sourceAPI, name, world.RepositoryURL("app"))
-	return object(sourceAPI, "GitRepository", flux, name)
+	source := object(sourceAPI, "GitRepository", flux, name)
+	Eventually(ctx, condition(source, "Ready")).Should(HaveField("Status", BeEquivalentTo("True")))
+	return source
 }
 
 func annotate(ctx context.Context, obj *unstructured.Unstructured, annotation, value string) {

@@ -62,14 +62,17 @@ type GateStatus struct {
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
 	// Sources is how many Flux sources name this gate.
+	// +kubebuilder:default=0
 	// +optional
 	Sources int32 `json:"sources"`
 
 	// Held is how many of these sources are held back now, by this gate or by another one that they name.
+	// +kubebuilder:default=0
 	// +optional
 	Held int32 `json:"held"`
 
 	// Pipelines is how many Pipelines name this gate as a precondition of a promotion.
+	// +kubebuilder:default=0
 	// +optional
 	Pipelines int32 `json:"pipelines"`
 }
@@ -77,7 +80,7 @@ type GateStatus struct {
 // Gate is an open or closed point of control. Flux sources and Pipelines name the gates that hold them back while closed.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:categories=sluice
+// +kubebuilder:resource:categories=sluice,shortName=gt
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Open")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.lastTransitionTime`
 // +kubebuilder:printcolumn:name="Held",type=integer,JSONPath=`.status.held`

@@ -286,6 +286,11 @@ type PromotionRecord struct {
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
 
+	// RateLimitedUntil is until when the Git host wants no more requests. Unlike the wait for the next attempt, nobody's
+	// request ends it.
+	// +optional
+	RateLimitedUntil *metav1.Time `json:"rateLimitedUntil,omitempty"`
+
 	// CompletionTime is when the promotion succeeded or was abandoned.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
@@ -330,7 +335,7 @@ type PullRequestStatus struct {
 // Pipeline carries a revision of an application from environment to environment.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:categories=sluice
+// +kubebuilder:resource:categories=sluice,shortName=pipe
 // +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.appRef.name`
 // +kubebuilder:printcolumn:name="App Kind",type=string,JSONPath=`.spec.appRef.kind`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
@@ -357,6 +362,28 @@ func (p *Pipeline) PromotionInto(env *Environment) *Promotion {
 		return env.Promotion
 	}
 	return p.Spec.Promotion
+}
+
+// Environment returns the environment of that name, or nil.
+func (p *Pipeline) Environment(name string) *Environment {
+	for i := range p.Spec.Environments {
+		if p.Spec.Environments[i].Name == name {
+			return &p.Spec.Environments[i]
+		}
+	}
+	return nil
+}
+
+// GateReferences returns all gates that promotions of the Pipeline wait for.
+func (p *Pipeline) GateReferences() []gatingv1.GateReference {
+	var refs []gatingv1.GateReference
+	for i := range p.Spec.Environments {
+		promotion := p.PromotionInto(&p.Spec.Environments[i])
+		if promotion != nil && promotion.Gates != nil {
+			refs = append(refs, promotion.Gates.Refs...)
+		}
+	}
+	return refs
 }
 
 // GetConditions returns the conditions of the Pipeline.

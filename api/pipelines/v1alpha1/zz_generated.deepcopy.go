@@ -335,6 +335,10 @@ func (in *PromotionRecord) DeepCopyInto(out *PromotionRecord) {
 		in, out := &in.NextAttemptTime, &out.NextAttemptTime
 		*out = (*in).DeepCopy()
 	}
+	if in.RateLimitedUntil != nil {
+		in, out := &in.RateLimitedUntil, &out.RateLimitedUntil
+		*out = (*in).DeepCopy()
+	}
 	if in.CompletionTime != nil {
 		in, out := &in.CompletionTime, &out.CompletionTime
 		*out = (*in).DeepCopy()

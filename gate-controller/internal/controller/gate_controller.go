@@ -22,7 +22,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
-	"github.com/fluxcd/pkg/runtime/patch"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,17 +51,15 @@ func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.Get(ctx, req.NamespacedName, gate); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	helper, err := patch.NewHelper(gate, r.Client)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	before := gate.DeepCopy()
 	if err := r.count(ctx, gate); err != nil {
 		return ctrl.Result{}, err
 	}
 	describe(gate)
-	err = helper.Patch(ctx, gate, patch.WithStatusObservedGeneration{},
-		patch.WithOwnedConditions{Conditions: []string{meta.ReadyCondition, gatingv1.OpenCondition}})
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	if equality.Semantic.DeepEqual(before.Status, gate.Status) {
+		return ctrl.Result{}, nil
+	}
+	return settle(r.Status().Patch(ctx, gate, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
 // count finds who refers to the gate.
@@ -97,6 +95,7 @@ func describe(gate *gatingv1.Gate) {
 	if why := gate.Reason(); why != "" {
 		message += ": " + why
 	}
+	gate.Status.ObservedGeneration = gate.Generation
 	if before := conditions.Get(gate, gatingv1.OpenCondition); before == nil || before.Status != status || gate.Status.LastTransitionTime == nil {
 		now := metav1.Now()
 		gate.Status.LastTransitionTime = &now

@@ -61,7 +61,7 @@ func (r *SourceReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manage
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(r.New(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, gatesOpenChanged()))).
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, gatesOpenChanged(), heldChanged()))).
 		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.sourcesOf), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		WithOptions(options.controller()).
@@ -93,27 +93,20 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	return b.Complete(r)
 }
 
-// gatesOf returns the names of the gates that an object refers to.
+// gatesOf returns the names of the gates that a source or a Pipeline refers to.
 func gatesOf(obj client.Object) []string {
-	var names []string
-	add := func(refs *gatingv1.GateReferences) {
-		if refs == nil {
-			return
-		}
-		for _, ref := range refs.Refs {
-			names = append(names, string(ref))
-		}
-	}
+	var refs []gatingv1.GateReference
 	switch obj := obj.(type) {
 	case source.Source:
-		refs, _ := source.References(obj)
-		add(refs)
-	case *pipelinesv1.Pipeline:
-		for i := range obj.Spec.Environments {
-			if promotion := obj.PromotionInto(&obj.Spec.Environments[i]); promotion != nil {
-				add(promotion.Gates)
-			}
+		if gates, err := source.References(obj); err == nil && gates != nil {
+			refs = gates.Refs
 		}
+	case *pipelinesv1.Pipeline:
+		refs = obj.GateReferences()
+	}
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		names[i] = string(ref)
 	}
 	return names
 }
@@ -150,7 +143,7 @@ func gatesOpenChanged() predicate.Predicate {
 	}}
 }
 
-// heldChanged passes updates after which a gate may count a source differently.
+// heldChanged passes updates after which a source is held or not, or by other gates.
 func heldChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return hold.Held(e.ObjectOld) != hold.Held(e.ObjectNew) ||

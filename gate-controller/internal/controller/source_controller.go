@@ -20,10 +20,11 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
-	"github.com/fluxcd/pkg/runtime/patch"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,13 +64,22 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	}
 	refs, err := source.References(obj)
 	if refs == nil && err == nil {
-		return ctrl.Result{}, client.IgnoreNotFound(r.letGo(ctx, obj))
+		return settle(r.letGo(ctx, obj))
 	}
 	evaluation, err := r.evaluate(ctx, obj.GetNamespace(), refs, err)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(r.enforce(ctx, obj, evaluation))
+	return settle(r.enforce(ctx, obj, evaluation))
+}
+
+// settle is the result of work on an object that others work on too. A conflict means that it has changed meanwhile, and so is
+// looked at again soon.
+func settle(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
 // evaluate decides whether the gates are open. References that can't be understood are no open gates.
@@ -119,7 +129,9 @@ func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, evalu
 	}); err != nil {
 		return err
 	}
-	if before == nil || before.Status != status || before.Reason != evaluation.Reason {
+	switch {
+	case before == nil && evaluation.Open: // it was never held: nobody needs to be told
+	case before == nil || before.Status != status || before.Reason != evaluation.Reason:
 		r.announce(ctx, obj, evaluation)
 	}
 	return nil
@@ -139,15 +151,17 @@ func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
 	return r.patchConditions(ctx, obj, func() { conditions.Delete(obj, gatingv1.GatesOpenCondition) })
 }
 
-// patchConditions changes GatesOpen and leaves the conditions of source-controller alone. The list is atomic in the API, so
-// that server-side apply would take them all.
+// patchConditions changes GatesOpen. The list of conditions is atomic in the API: server-side apply would take those of
+// source-controller too. The patch therefore carries the whole list, and is locked on the source that was evaluated, so that
+// neither a condition that source-controller writes meanwhile is lost, nor GatesOpen is told of a generation that nobody
+// evaluated. (fluxcd/pkg/runtime/patch would read the source again and do the latter.)
 func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Source, change func()) error {
-	helper, err := patch.NewHelper(obj, r.Client)
-	if err != nil {
-		return err
-	}
+	before := obj.DeepCopyObject().(client.Object)
 	change()
-	return helper.Patch(ctx, obj, patch.WithOwnedConditions{Conditions: []string{gatingv1.GatesOpenCondition}})
+	if equality.Semantic.DeepEqual(before, obj) {
+		return nil
+	}
+	return r.Status().Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 func (r *SourceReconciler) announce(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation) {

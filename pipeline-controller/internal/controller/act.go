@@ -24,11 +24,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
@@ -53,6 +53,8 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 	case plan.OpenPullRequest:
 		return r.PullRequests.Open(ctx, promotion, confirm)
 	case plan.Notify:
+		// Cut off halfway it may have been delivered or not. It has a timeout of its own.
+		ctx := context.WithoutCancel(ctx)
 		return r.Notifications.Notify(ctx, promotion, confirm)
 	default:
 		return r.PullRequests.Withdraw(ctx, promotion, supersededBy(pipeline, action.Environment))
@@ -60,12 +62,10 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 }
 
 func supersededBy(pipeline *pipelinesv1.Pipeline, env string) string {
-	for _, e := range pipeline.Spec.Environments {
-		if e.Name == env {
-			return "superseded by " + revision.Short(pipeline.Status.Revision)
-		}
+	if pipeline.Environment(env) == nil {
+		return "the environment has left the Pipeline"
 	}
-	return fmt.Sprintf("the Pipeline has no environment %s any more", env)
+	return "superseded by " + revision.Short(pipeline.Status.Revision)
 }
 
 // confirm looks once more, on fresh reads, whether the promotion may go ahead. It is asked right before the outside world is
@@ -78,20 +78,15 @@ func (r *PipelineReconciler) confirm(ctx context.Context, planned *pipelinesv1.P
 	if fresh.UID != planned.UID || fresh.Generation != planned.Generation || !fresh.DeletionTimestamp.IsZero() {
 		return "the Pipeline has changed", nil
 	}
-	for i := range fresh.Spec.Environments {
-		env := &fresh.Spec.Environments[i]
-		promotion := fresh.PromotionInto(env)
-		if env.Name != action.Environment || promotion == nil {
-			continue
-		}
-		gates := map[gatingv1.GateReference]*gatingv1.Gate{}
-		r.readGates(ctx, r.Live, fresh.Namespace, promotion.Gates, gates)
-		results := precondition.Evaluate(precondition.Input{
-			Environment: env.Name, Revision: action.Revision, Promotion: promotion, Gates: gates,
-		})
-		return unmet(results), nil
+	env := fresh.Environment(action.Environment)
+	promotion := fresh.PromotionInto(env)
+	gates, err := readGates(ctx, r.Live, fresh.Namespace, fresh.GateReferences())
+	if err != nil {
+		return "", err
 	}
-	return "the Pipeline has changed", nil
+	return unmet(precondition.Evaluate(precondition.Input{
+		Environment: env.Name, Revision: action.Revision, Promotion: promotion, Gates: gates,
+	})), nil
 }
 
 func unmet(results []precondition.Result) string {
@@ -104,23 +99,34 @@ func unmet(results []precondition.Result) string {
 	return strings.Join(why, "; ")
 }
 
-// record writes what came of an action. The action has happened, so that a Pipeline which was changed meanwhile is read again
-// until the write succeeds. What is lost all the same, with the process for instance, is found again by the next attempt.
+// record writes what came of an action. The action has happened, so that the write is repeated until it succeeds, on a
+// Pipeline that was changed meanwhile as well. What is lost all the same, with the process for instance, is found again by the
+// next attempt if it was a pull request.
 func (r *PipelineReconciler) record(ctx context.Context, pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) error {
 	// The outcome is worth recording even if the controller is being stopped right now.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	ctx = context.WithoutCancel(ctx)
+	planned := pipeline.UID
+	return retry.OnError(recordBackoff, worthRepeating, func() error {
 		changed := pipeline.DeepCopy()
 		if !plan.Record(changed, action, outcome, r.Now()) {
 			return nil
 		}
 		err := r.write(ctx, pipeline, changed.Status)
 		if apierrors.IsConflict(err) {
-			if getErr := r.Live.Get(ctx, client.ObjectKeyFromObject(pipeline), pipeline); getErr != nil {
-				return getErr
-			}
+			err = errors.Join(err, r.Live.Get(ctx, client.ObjectKeyFromObject(pipeline), pipeline))
 		}
-		return client.IgnoreNotFound(err)
+		if pipeline.UID != planned {
+			return fmt.Errorf("the Pipeline was replaced: %w", errGone)
+		}
+		return err
 	})
+}
+
+// recordBackoff repeats for some ten seconds.
+var recordBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 10}
+
+var errGone = errors.New("it is gone")
+
+func worthRepeating(err error) bool {
+	return !apierrors.IsNotFound(err) && !errors.Is(err, errGone)
 }

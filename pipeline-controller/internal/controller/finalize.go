@@ -18,6 +18,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 )
 
 const (
@@ -55,8 +57,7 @@ func (r *PipelineReconciler) withdrawAll(ctx context.Context, pipeline *pipeline
 	if !r.Now().Before(deadline) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline.Sub(r.Now()))
-	defer cancel()
+	var errs []error
 	for env, status := range pipeline.Status.Environments {
 		if status.Promotion == nil || status.Promotion.Attempts == 0 || status.Promotion.State.Ended() {
 			continue
@@ -65,9 +66,13 @@ func (r *PipelineReconciler) withdrawAll(ctx context.Context, pipeline *pipeline
 		if !ok || promotion.Strategy.PullRequest == nil {
 			continue
 		}
-		if outcome := r.PullRequests.Withdraw(ctx, promotion, "the Pipeline was deleted"); outcome.Err != nil {
-			return outcome.Err
-		}
+		errs = append(errs, r.withdrawForDeletion(ctx, promotion))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+func (r *PipelineReconciler) withdrawForDeletion(ctx context.Context, promotion promote.Promotion) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return r.PullRequests.Withdraw(ctx, promotion, "the Pipeline was deleted").Err
 }

@@ -18,10 +18,12 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -31,36 +33,40 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
+// lookTimeout bounds a look at a pull request: a Git host that hangs must not keep a worker from other Pipelines for long.
+const lookTimeout = 10 * time.Second
+
 // observe gathers the world that a plan is made from.
-func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.Pipeline) plan.World {
+func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.Pipeline) (plan.World, error) {
+	gates, err := readGates(ctx, r.Client, pipeline.Namespace, pipeline.GateReferences())
+	if err != nil {
+		return plan.World{}, err
+	}
 	world := plan.World{
 		Pipeline:     pipeline,
 		Targets:      map[string][]target.State{},
-		Gates:        map[gatingv1.GateReference]*gatingv1.Gate{},
+		Gates:        gates,
 		PullRequests: map[string]plan.PullRequest{},
 		Now:          r.Now(),
 	}
-	for i := range pipeline.Spec.Environments {
-		env := &pipeline.Spec.Environments[i]
+	for _, env := range pipeline.Spec.Environments {
 		for _, t := range env.Targets {
 			world.Targets[env.Name] = append(world.Targets[env.Name], r.readTarget(ctx, pipeline, t))
 		}
-		if promotion := pipeline.PromotionInto(env); promotion != nil {
-			r.readGates(ctx, r.Client, pipeline.Namespace, promotion.Gates, world.Gates)
-		}
 	}
 	if pipeline.Spec.Suspend {
-		return world
+		return world, nil
 	}
 	for env, status := range pipeline.Status.Environments {
-		if status.Promotion == nil || status.Promotion.State != pipelinesv1.PromotionCreated {
+		record := status.Promotion
+		if record == nil || record.State != pipelinesv1.PromotionCreated {
 			continue
 		}
-		if promotion, ok := promotionOf(pipeline, env); ok && promotion.Strategy.PullRequest != nil {
-			world.PullRequests[env] = r.PullRequests.Look(ctx, promotion, status.Promotion.PullRequest.Number)
+		if record.RateLimitedUntil == nil || !world.Now.Before(record.RateLimitedUntil.Time) {
+			world.PullRequests[env] = r.look(ctx, pipeline, env)
 		}
 	}
-	return world
+	return world, nil
 }
 
 func (r *PipelineReconciler) readTarget(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) target.State {
@@ -70,34 +76,39 @@ func (r *PipelineReconciler) readTarget(ctx context.Context, pipeline *pipelines
 	return r.Targets.Read(ctx, pipeline.Spec.AppRef, t.Namespace)
 }
 
-// readGates adds the referenced gates that exist. One that can't be read is left out like one that doesn't exist: a gate that
-// isn't known to be open is not open.
-func (r *PipelineReconciler) readGates(ctx context.Context, reader client.Reader, namespace string,
-	refs *gatingv1.GateReferences, gates map[gatingv1.GateReference]*gatingv1.Gate) {
-	if refs == nil {
-		return
+func (r *PipelineReconciler) look(ctx context.Context, pipeline *pipelinesv1.Pipeline, env string) plan.PullRequest {
+	promotion, ok := promotionOf(pipeline, env)
+	if !ok || promotion.Strategy.PullRequest == nil {
+		return plan.PullRequest{Err: errors.New("the environment is no longer promoted by pull request")}
 	}
-	for _, ref := range refs.Refs {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return r.PullRequests.Look(ctx, promotion, pipeline.Status.Environments[env].Promotion.PullRequest)
+}
+
+// readGates returns the referenced gates that exist.
+func readGates(ctx context.Context, reader client.Reader, namespace string, refs []gatingv1.GateReference) (map[gatingv1.GateReference]*gatingv1.Gate, error) {
+	gates := map[gatingv1.GateReference]*gatingv1.Gate{}
+	for _, ref := range refs {
 		gate := &gatingv1.Gate{}
 		err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: string(ref)}, gate)
-		if err == nil {
+		switch {
+		case err == nil:
 			gates[ref] = gate
-		} else if !apierrors.IsNotFound(err) {
-			ctrl.LoggerFrom(ctx).Error(err, "reading a gate failed", "gate", ref)
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("reading gate %s: %w", ref, err)
 		}
 	}
+	return gates, nil
 }
 
 // promotionOf describes the promotion that the record of an environment is about. For an environment that has left the spec
 // the Pipeline's default promotion is taken; without one there is no telling how it was promoted.
 func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion, bool) {
-	env := &pipelinesv1.Environment{Name: name}
-	for i := range pipeline.Spec.Environments {
-		if pipeline.Spec.Environments[i].Name == name {
-			env = &pipeline.Spec.Environments[i]
-		}
+	configured := pipeline.Spec.Promotion
+	if env := pipeline.Environment(name); env != nil {
+		configured = pipeline.PromotionInto(env)
 	}
-	configured := pipeline.PromotionInto(env)
 	status := pipeline.Status.Environments[name]
 	if configured == nil || status == nil || status.Promotion == nil {
 		return promote.Promotion{}, false

@@ -85,7 +85,11 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	}
 
 	for {
-		next := plan.Next(r.observe(ctx, pipeline))
+		world, err := r.observe(ctx, pipeline)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		next := plan.Next(world)
 		if err := r.write(ctx, pipeline, next.Status); err != nil {
 			return conflictIsNews(err)
 		}

@@ -87,16 +87,9 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 }
 
 func indexGates(obj client.Object) []string {
-	pipeline := obj.(*pipelinesv1.Pipeline)
 	var keys []string
-	for i := range pipeline.Spec.Environments {
-		promotion := pipeline.PromotionInto(&pipeline.Spec.Environments[i])
-		if promotion == nil || promotion.Gates == nil {
-			continue
-		}
-		for _, ref := range promotion.Gates.Refs {
-			keys = append(keys, string(ref))
-		}
+	for _, ref := range obj.(*pipelinesv1.Pipeline).GateReferences() {
+		keys = append(keys, string(ref))
 	}
 	return keys
 }

@@ -21,6 +21,8 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
@@ -57,12 +59,19 @@ func (p *planner) followPullRequests() {
 		if record == nil || record.State != pipelinesv1.PromotionCreated {
 			continue
 		}
-		p.wakeAt(p.Now.Add(PullRequestPoll))
 		seen, ok := p.PullRequests[name]
+		if !ok {
+			p.backoff(record)
+			continue
+		}
+		p.wakeAt(p.Now.Add(PullRequestPoll))
+		record.RateLimitedUntil = nil
 		switch {
-		case !ok:
 		case seen.Err != nil:
-			record.LastError = seen.Err.Error()
+			record.LastError = cut(seen.Err.Error(), longestError)
+			if !seen.RetryAt.IsZero() {
+				record.RateLimitedUntil = ptr(metav1.NewTime(seen.RetryAt))
+			}
 		case seen.Merged:
 			end(record, pipelinesv1.PromotionSucceeded, fmt.Sprintf("pull request %s was merged", record.PullRequest.URL), p.Now)
 		case seen.Closed:

@@ -64,6 +64,8 @@ type PullRequest struct {
 	Merged bool
 	// Closed tells that it was closed without being merged.
 	Closed bool
+	// RetryAt is when the Git host wants to be asked again, if it said so.
+	RetryAt time.Time
 	// HeadCommit is the commit at the head of its branch.
 	HeadCommit string
 	// Err says why the pull request could not be read; the other fields mean nothing then.
@@ -104,19 +106,23 @@ type Plan struct {
 type planner struct {
 	World
 	pipeline *pipelinesv1.Pipeline
-	// requested is true when a person asked for a look at once: waits for backoff end.
-	requested bool
-	// forced is true when a person asked for a promotion that has ended to be tried again.
+	// impatient is true when a person asked for a look at once or has changed the spec: waits for backoff end.
+	impatient bool
+	// forced is true when a person asked for the promotion that the run stands at to be started anew.
 	forced bool
-	action *Action
-	wake   time.Time
+	// revisionBefore is the run's revision as of the last pass.
+	revisionBefore string
+	// standsAt is the environment whose promotion the run waits for; empty if it waits for none.
+	standsAt string
+	action   *Action
+	wake     time.Time
 }
 
 // Next plans from the world.
 func Next(world World) Plan {
 	// The API server keeps whole seconds. A record's start has to survive that, since it identifies the promotion.
 	world.Now = world.Now.Truncate(time.Second)
-	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
+	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy(), revisionBefore: world.Pipeline.Status.Revision}
 	p.takeRequests()
 	p.showTargets()
 	p.followPullRequests()
@@ -133,7 +139,8 @@ func Next(world World) Plan {
 
 func (p *planner) takeRequests() {
 	requestedAt, ok := meta.ReconcileAnnotationValue(p.pipeline.Annotations)
-	p.requested = ok && requestedAt != p.pipeline.Status.LastHandledReconcileAt
+	p.impatient = ok && requestedAt != p.pipeline.Status.LastHandledReconcileAt ||
+		p.pipeline.Generation != p.pipeline.Status.ObservedGeneration
 	p.forced = meta.ShouldHandleForceRequest(p.pipeline)
 	if ok {
 		p.pipeline.Status.LastHandledReconcileAt = requestedAt
@@ -152,23 +159,23 @@ func (p *planner) settle() *verdict {
 	return unsettled
 }
 
-// run is the algorithm of the RFC: the revision that has settled in the first environment travels on, one environment at a
+// run is the algorithm of docs/architecture.md: the revision that has settled in the first environment travels on, one environment at a
 // time, and the first environment that doesn't run it is where the run stands.
 func (p *planner) run(unsettled *verdict) verdict {
 	spec, current := &p.pipeline.Spec, p.pipeline.Status.Revision
 	if err := validate(p.pipeline); err != nil {
 		return stalled(pipelinesv1.InvalidSpecReason, "%s", err)
 	}
-	switch {
-	case spec.Suspend:
+	if spec.Suspend {
 		return fine(pipelinesv1.SuspendedReason, "suspended: nothing is promoted")
-	case len(spec.Environments) == 0:
+	}
+	p.supersede(current)
+	if len(spec.Environments) == 0 {
 		return fine(pipelinesv1.UpToDateReason, "there are no environments")
-	case unsettled != nil:
+	}
+	if unsettled != nil {
 		return *unsettled
 	}
-
-	p.supersede(current)
 	for i := range spec.Environments[1:] {
 		if stop := p.advance(&spec.Environments[i+1], current); stop != nil {
 			return *stop
@@ -222,7 +229,7 @@ func (p *planner) advance(env *pipelinesv1.Environment, current string) *verdict
 	settled := func(state target.State) bool { return state.Known && state.Ready && runs(state) }
 
 	if !slices.ContainsFunc(states, func(state target.State) bool { return !settled(state) }) {
-		p.arrived(env)
+		p.arrived(env, current)
 		return nil
 	}
 	if unknown := p.unknownTarget(env); unknown != nil {
@@ -245,12 +252,13 @@ func (p *planner) advance(env *pipelinesv1.Environment, current string) *verdict
 
 // drive moves the promotion of the current revision into an environment one step on.
 func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Promotion, current string) verdict {
+	p.standsAt = env.Name
 	status := p.environment(env.Name)
 	if record := status.Promotion; record != nil && !revision.Equal(record.Revision, current) {
 		// supersede left it because its pull request may still be open: there is never a second one beside it.
 		return p.superseding(env.Name, record)
 	}
-	if status.Promotion == nil || status.Promotion.State.Ended() && p.forced {
+	if status.Promotion == nil || p.forced {
 		begin(status, current, p.Now)
 	}
 
@@ -308,18 +316,23 @@ func (p *planner) claim(kind ActionKind, env string, record *pipelinesv1.Promoti
 	record.Attempts++
 	record.LastAttemptTime = ptr(metav1.NewTime(p.Now))
 	record.NextAttemptTime = nil
+	record.RateLimitedUntil = nil
 	p.action = &Action{Kind: kind, Environment: env, Revision: record.Revision, StartTime: record.StartTime}
 	return true
 }
 
 // backoff tells whether the record's next attempt is still to wait, and sees to it that the wait ends.
 func (p *planner) backoff(record *pipelinesv1.PromotionRecord) bool {
-	next := record.NextAttemptTime
-	if next == nil || !p.Now.Before(next.Time) || p.requested {
-		return false
+	limit, next := record.RateLimitedUntil, record.NextAttemptTime
+	switch {
+	case limit != nil && p.Now.Before(limit.Time):
+		p.wakeAt(limit.Time)
+		return true
+	case next != nil && p.Now.Before(next.Time) && !p.impatient:
+		p.wakeAt(next.Time)
+		return true
 	}
-	p.wakeAt(next.Time)
-	return true
+	return false
 }
 
 func (p *planner) wakeAt(t time.Time) {

@@ -249,6 +249,26 @@ func TestNext(t *testing.T) {
 			world: with(world("v2", "v1"), record("staging", "v2", "abandoned"), requested("now", true)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
 		},
 		{
+			name:  "a change of the spec ends the wait for the backoff, for it may have mended the error",
+			world: with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(time.Minute)), func(w *plan.World) { w.Pipeline.Generation = 4 }), action: "OpenPullRequest staging v2", reason: "Promoting", state: "failed",
+		},
+		{
+			name:  "nobody's request ends the wait for a rate limit",
+			world: with(world("v2", "v1"), record("staging", "v2", "failed", rateLimited(time.Minute)), requested("now", false)), action: none, reason: "PromotionFailed", state: "failed",
+		},
+		{
+			name:  "a rate limit ends by itself",
+			world: with(world("v2", "v1"), record("staging", "v2", "failed", rateLimited(0))), action: "OpenPullRequest staging v2", reason: "Promoting", state: "failed",
+		},
+		{
+			name:  "a pull request that has vanished can be started anew by force",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Err: errors.New("not found")}), requested("now", true)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name:  "a gate that closed after a failed attempt is what the run waits for, not the error",
+			world: with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: none, reason: "WaitingForPreconditions", state: "failed",
+		},
+		{
 			name: "a force is taken once",
 			world: with(world("v2", "v1"), record("staging", "v2", "abandoned"), requested("now", true),
 				func(w *plan.World) {
@@ -292,6 +312,18 @@ func TestNext(t *testing.T) {
 		{
 			name:  "while a withdrawal is in backoff no new pull request is opened beside it",
 			world: with(world("v3", "v1"), record("staging", "v2", "created", nextAttempt(time.Minute))), action: none, reason: "PromotionFailed", state: "created",
+		},
+		{
+			name:  "a withdrawal does not wait for what the superseded promotion was waiting for",
+			world: with(world("v3", "v1"), runBefore("v2"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: "Withdraw staging v2", reason: "PromotionFailed", state: "failed",
+		},
+		{
+			name:  "a promotion of another revision is withdrawn though the environment runs the new one by itself",
+			world: with(world("v3", "v3"), record("staging", "v2", "failed", nextAttempt(0))), action: "Withdraw staging v2", reason: "PromotionFailed", state: "failed",
+		},
+		{
+			name:  "the pull request of the last environment that left the spec is withdrawn",
+			world: with(world(), record("prod", "v2", "created"), pullRequest("prod", plan.PullRequest{})), action: "Withdraw prod v2", reason: "UpToDate", state: "created",
 		},
 		{
 			name:  "promotions of other revisions are withdrawn in environments that the run has not come to",

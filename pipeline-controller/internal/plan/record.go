@@ -36,6 +36,11 @@ const (
 
 	firstBackoff = 10 * time.Second
 	mostBackoff  = 15 * time.Minute
+
+	// longestError and longestMessage, in characters, bound what the status quotes of others. The API refuses a message of
+	// more than 32768 bytes, and with it the whole status.
+	longestError   = 2000
+	longestMessage = 4000
 )
 
 // Outcome is what came of an action.
@@ -66,12 +71,11 @@ func Record(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcome, now 
 	}
 	switch {
 	case outcome.Err != nil:
-		record.LastError = outcome.Err.Error()
-		retryAt := now.Add(backoffFor(pipeline, action.Environment, record))
-		if outcome.RetryAt.After(retryAt) {
-			retryAt = outcome.RetryAt
+		record.LastError = cut(outcome.Err.Error(), longestError)
+		record.NextAttemptTime = ptr(metav1.NewTime(now.Add(backoffFor(pipeline, action.Environment, record))))
+		if !outcome.RetryAt.IsZero() {
+			record.RateLimitedUntil = ptr(metav1.NewTime(outcome.RetryAt))
 		}
-		record.NextAttemptTime = ptr(metav1.NewTime(retryAt))
 		if action.Kind != Withdraw {
 			record.State = pipelinesv1.PromotionFailed
 			record.Message = "the last attempt failed"
@@ -127,12 +131,14 @@ func mayHavePullRequest(record *pipelinesv1.PromotionRecord) bool {
 }
 
 // supersede ends the promotions of all revisions but the current one, in every environment, whether the run has come that
-// far or not: their pull requests must not be merged any more.
+// far or not: their pull requests must not be merged any more. While there is no current revision, and so nothing to take
+// their place, it ends only those into environments that have left the spec.
 func (p *planner) supersede(current string) {
 	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
 		status := p.pipeline.Status.Environments[name]
 		record := status.Promotion
-		if record == nil || revision.Equal(record.Revision, current) && p.inSpec(name) {
+		wanted := current == "" || record != nil && revision.Equal(record.Revision, current)
+		if record == nil || wanted && p.pipeline.Environment(name) != nil {
 			continue
 		}
 		if !mayHavePullRequest(record) {
@@ -148,7 +154,11 @@ func (p *planner) supersede(current string) {
 	}
 }
 
+// withdraw is tried at once when the run gets a new revision, whatever the promotion was waiting for until then.
 func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord) {
+	if p.revisionBefore != p.pipeline.Status.Revision {
+		record.NextAttemptTime = nil
+	}
 	if !p.backoff(record) {
 		p.claim(Withdraw, env, record)
 	}
@@ -164,32 +174,24 @@ func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) v
 
 // usesPullRequests tells whether the environment's promotions are pull requests. For an environment that was taken out of
 // the spec this is the Pipeline's default.
-func (p *planner) usesPullRequests(env string) bool {
-	promotion := p.pipeline.PromotionInto(p.inSpecOrEmpty(env))
+func (p *planner) usesPullRequests(name string) bool {
+	promotion := p.pipeline.Spec.Promotion
+	if env := p.pipeline.Environment(name); env != nil {
+		promotion = p.pipeline.PromotionInto(env)
+	}
 	return promotion != nil && promotion.Strategy.PullRequest != nil
 }
 
-func (p *planner) inSpec(env string) bool {
-	return slices.ContainsFunc(p.pipeline.Spec.Environments, func(e pipelinesv1.Environment) bool { return e.Name == env })
-}
-
-func (p *planner) inSpecOrEmpty(env string) *pipelinesv1.Environment {
-	for i := range p.pipeline.Spec.Environments {
-		if p.pipeline.Spec.Environments[i].Name == env {
-			return &p.pipeline.Spec.Environments[i]
-		}
-	}
-	return &pipelinesv1.Environment{Name: env}
-}
-
 // arrived ends the promotion into an environment that runs the revision now. One that was never attempted was not needed
-// after all; one whose attempt was not recorded has evidently succeeded. A pull request is followed to its own end.
-func (p *planner) arrived(env *pipelinesv1.Environment) {
+// after all; one whose attempt was not recorded has evidently succeeded. A pull request is followed to its own end, and a
+// promotion of another revision is still to be withdrawn.
+func (p *planner) arrived(env *pipelinesv1.Environment, current string) {
 	status := p.environment(env.Name)
+	status.WaitingApproval.Revision = ""
 	record := status.Promotion
 	switch {
 	case record == nil || record.State.Ended() || record.State == pipelinesv1.PromotionCreated:
-		status.WaitingApproval.Revision = ""
+	case !revision.Equal(record.Revision, current):
 	case record.Attempts == 0:
 		archive(status)
 	default:
@@ -222,5 +224,13 @@ func backoffFor(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.
 	hash := fnv.New32a()
 	fmt.Fprintf(hash, "%s/%s/%s/%d", pipeline.UID, env, record.Revision, record.Attempts)
 	spread := time.Duration(hash.Sum32()%1000) * wait / 5 / 1000
-	return wait - spread
+	return (wait - spread).Round(time.Second)
+}
+
+// cut shortens what others wrote.
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
 }

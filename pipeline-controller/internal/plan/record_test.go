@@ -19,6 +19,7 @@ package plan_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,7 +123,20 @@ func TestRecordWaitsAsLongAsTheHostAsks(t *testing.T) {
 	w.Pipeline.Status = next.Status
 	until := now.Add(time.Hour)
 	plan.Record(w.Pipeline, *next.Action, plan.Outcome{Err: errors.New("rate limited"), RetryAt: until}, now)
-	g.Expect(w.Pipeline.Status.Environments["staging"].Promotion.NextAttemptTime.Time).To(Equal(until))
+	g.Expect(plan.Next(w).RequeueAfter).To(Equal(time.Hour))
+}
+
+func TestTextsOfOthersAreCut(t *testing.T) {
+	g := NewWithT(t)
+	w := world("v2", "v1")
+	next := plan.Next(w)
+	w.Pipeline.Status = next.Status
+	plan.Record(w.Pipeline, *next.Action, plan.Outcome{Err: errors.New(strings.Repeat("x", 1<<20))}, now)
+	status := plan.Next(w).Status
+	g.Expect(len(status.Environments["staging"].Promotion.LastError)).To(BeNumerically("<", 3000))
+	for _, condition := range status.Conditions {
+		g.Expect(len(condition.Message)).To(BeNumerically("<", 32768), "or the API server refuses the status")
+	}
 }
 
 func TestRecordLeavesAnotherPromotionAlone(t *testing.T) {

@@ -103,7 +103,7 @@ func (p *planner) conclude(v verdict, unsettled *verdict) {
 func (p *planner) lingeringError(v verdict) verdict {
 	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
 		record := p.pipeline.Status.Environments[name].Promotion
-		if record != nil && !record.State.Ended() && record.LastError != "" {
+		if name != p.standsAt && record != nil && !record.State.Ended() && record.LastError != "" {
 			return broken(pipelinesv1.PromotionFailedReason, "%s: promotion of %s: %s", name, revision.Short(record.Revision), record.LastError)
 		}
 	}
@@ -123,7 +123,7 @@ func (p *planner) setCondition(conditionType string, status metav1.ConditionStat
 		Type:               conditionType,
 		Status:             status,
 		Reason:             v.reason,
-		Message:            v.message,
+		Message:            cut(v.message, longestMessage),
 		ObservedGeneration: p.pipeline.Generation,
 		LastTransitionTime: metav1.NewTime(p.Now),
 	})

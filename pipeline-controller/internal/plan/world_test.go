@@ -62,7 +62,10 @@ func world(environments ...string) plan.World {
 				AppRef:    pipelinesv1.LocalAppReference{APIVersion: "kustomize.toolkit.fluxcd.io/v1", Kind: "Kustomization", Name: "app"},
 				Promotion: &pipelinesv1.Promotion{Strategy: pipelinesv1.Strategy{PullRequest: &pipelinesv1.PullRequestPromotion{}}},
 			},
-			Status: pipelinesv1.PipelineStatus{Environments: map[string]*pipelinesv1.EnvironmentStatus{}},
+			Status: pipelinesv1.PipelineStatus{
+				ObservedGeneration: 3,
+				Environments:       map[string]*pipelinesv1.EnvironmentStatus{},
+			},
 		},
 		Targets:      map[string][]target.State{},
 		Gates:        map[gatingv1.GateReference]*gatingv1.Gate{},
@@ -77,7 +80,15 @@ func world(environments ...string) plan.World {
 		}
 		w.Pipeline.Spec.Environments = append(w.Pipeline.Spec.Environments, env)
 	}
+	if dev := w.Targets["dev"]; len(dev) > 0 && dev[0].Ready {
+		w.Pipeline.Status.Revision = dev[0].Revision
+	}
 	return w
+}
+
+// runBefore says which revision the run had in the last pass, where it isn't today's.
+func runBefore(revision string) func(*plan.World) {
+	return func(w *plan.World) { w.Pipeline.Status.Revision = revision }
 }
 
 // record puts a promotion into the status, as an earlier pass has left it.
@@ -105,6 +116,13 @@ func nextAttempt(in time.Duration) func(*pipelinesv1.PromotionRecord) {
 	return func(r *pipelinesv1.PromotionRecord) {
 		r.LastError = "no such branch"
 		r.NextAttemptTime = &metav1.Time{Time: now.Add(in)}
+	}
+}
+
+func rateLimited(in time.Duration) func(*pipelinesv1.PromotionRecord) {
+	return func(r *pipelinesv1.PromotionRecord) {
+		r.LastError = "rate limited"
+		r.RateLimitedUntil = &metav1.Time{Time: now.Add(in)}
 	}
 }
 

@@ -44,12 +44,12 @@ func (p Promotion) branch() string {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return strings.Join([]string{
-		"sluice", p.Pipeline.Namespace, p.Pipeline.Name, slug(p.Environment),
+		"sluice", slug(p.Pipeline.Namespace), slug(p.Pipeline.Name), slug(p.Environment),
 		slug(revision.Short(p.Revision)) + "-" + hex.EncodeToString(hash.Sum(nil)[:6]),
 	}, "/")
 }
 
-// slug keeps of a text what may stand anywhere in a Git reference.
+// slug keeps of a text what may stand anywhere in a Git reference. It is never empty.
 func slug(text string) string {
 	kept := strings.Map(func(r rune) rune {
 		switch {
@@ -59,7 +59,10 @@ func slug(text string) string {
 			return '-'
 		}
 	}, text)
-	return strings.Trim(kept[:min(len(kept), slugLength)], "-")
+	if kept = strings.Trim(kept[:min(len(kept), slugLength)], "-"); kept == "" {
+		return "x"
+	}
+	return kept
 }
 
 // title is the one that the pull requests of this API have always had.
@@ -84,7 +87,8 @@ func (p Promotion) trailers() string {
 // made tells whether a pull request with this body was made for this very promotion, and not for an earlier one of the same
 // revision into the same environment.
 func (p Promotion) made(body string) bool {
-	return strings.Contains(strings.ReplaceAll(body, "\r\n", "\n"), p.trailers())
+	// Hosts and people's browsers change line ends, and trim the last one.
+	return strings.Contains(strings.ReplaceAll(body, "\r\n", "\n"), strings.TrimSpace(p.trailers()))
 }
 
 func (p Promotion) commitMessage() string {
@@ -94,18 +98,31 @@ func (p Promotion) commitMessage() string {
 func (p Promotion) body() string {
 	from := "nothing yet"
 	if len(p.Running) > 0 {
-		from = "`" + strings.Join(p.Running, "`, `") + "`"
+		from = code(strings.Join(p.Running, ", "))
 	}
 	return fmt.Sprintf(`This pull request promotes an application into its next environment.
 
 | | |
 |---|---|
-| Pipeline | %[1]s |
-| Environment | %[2]s |
-| From | %[3]s |
-| To | %[4]s |
+| Pipeline | %s |
+| Environment | %s |
+| From | %s |
+| To | %s |
 
 Merging it promotes. Closing it abandons this promotion; the next revision gets a pull request of its own.
 
-%[5]s`, "`"+p.Pipeline.String()+"`", "`"+p.Environment+"`", from, "`"+p.Revision+"`", p.trailers())
+%s`, code(p.Pipeline.String()), code(p.Environment), from, code(p.Revision), "```text\n"+p.trailers()+"```\n")
+}
+
+// code shows a text of others in Markdown, so that it can be nothing but text.
+func code(value string) string { return "`" + text(value) + "`" }
+
+// text drops from a text of others what means something in Markdown, or to the programs that read trailers.
+func text(value string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune("`|<>[]()*\\\u007f", r) {
+			return -1
+		}
+		return r
+	}, value)
 }

@@ -21,8 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -206,7 +206,7 @@ func push(ctx context.Context, remote git.Remote, checkout *git.Checkout, change
 	if err != nil {
 		return err
 	}
-	// Whatever a branch of this name holds is an earlier attempt's: no one else has the name.
+	// Whatever a branch of this name holds is an earlier attempt's, made from an older base.
 	at, _, err := git.RemoteBranch(ctx, remote, promotion.branch())
 	if err != nil {
 		return err
@@ -215,14 +215,20 @@ func push(ctx context.Context, remote git.Remote, checkout *git.Checkout, change
 }
 
 // Look tells what became of the promotion's pull request.
-func (p *PullRequests) Look(ctx context.Context, promotion Promotion, number int64) plan.PullRequest {
+func (p *PullRequests) Look(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
 	to, err := p.access(ctx, promotion)
 	if err != nil {
 		return plan.PullRequest{Err: err}
 	}
-	pr, err := to.host.Get(ctx, int(number))
+	pr, err := to.host.Get(ctx, int(recorded.Number))
 	if err != nil {
-		return plan.PullRequest{Err: err}
+		outcome := failure(err)
+		return plan.PullRequest{Err: outcome.Err, RetryAt: outcome.RetryAt}
+	}
+	// The Pipeline may name another repository by now, in which the number is somebody else's.
+	if pr.Branch != recorded.Branch {
+		return plan.PullRequest{Err: fmt.Errorf("number %d is another pull request in %s: if the Pipeline was moved to this repository, start the promotion anew with the annotation %s",
+			recorded.Number, promotion.Strategy.PullRequest.URL, meta.ForceRequestAnnotation)}
 	}
 	return plan.PullRequest{Merged: pr.State == scm.StateMerged, Closed: pr.State == scm.StateClosed, HeadCommit: pr.HeadCommit}
 }
@@ -252,7 +258,7 @@ func (p *PullRequests) withdraw(ctx context.Context, promotion Promotion, why st
 			if pr, err = to.host.Close(ctx, pr.Number); err != nil {
 				return plan.Outcome{}, err
 			}
-			if err := to.host.Comment(ctx, pr.Number, strings.ToUpper(why[:1])+why[1:]+"."); err != nil {
+			if err := to.host.Comment(ctx, pr.Number, "Closed by Sluice: "+text(why)+"."); err != nil {
 				return plan.Outcome{}, err
 			}
 		}
@@ -264,7 +270,7 @@ func (p *PullRequests) withdraw(ctx context.Context, promotion Promotion, why st
 	return outcome, deleteBranch(ctx, to.remote, promotion.branch())
 }
 
-// deleteBranch deletes the branch if nobody is working on it.
+// deleteBranch deletes the branch, unless somebody pushes to it at this very moment.
 func deleteBranch(ctx context.Context, remote git.Remote, branch string) error {
 	at, exists, err := git.RemoteBranch(ctx, remote, branch)
 	if err != nil || !exists {

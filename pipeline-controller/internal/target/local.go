@@ -18,6 +18,7 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -32,8 +33,13 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// readTimeout bounds a read from the API server that is made while a watch has yet to start.
-const readTimeout = 5 * time.Second
+const (
+	// readTimeout bounds a read from the API server that is made while a watch has yet to start.
+	readTimeout = 5 * time.Second
+	// syncPatience is how long a watch may take to start. Until then targets are read from the API server one by one; after
+	// that something is wrong that would have changes of them go unnoticed.
+	syncPatience = time.Minute
+)
 
 // Local reads targets in the cluster that the controller runs in, from one watch a kind.
 type Local struct {
@@ -47,8 +53,8 @@ type Local struct {
 	Watch func(kind schema.GroupVersionKind) error
 
 	mu sync.Mutex
-	// watched are the kinds that Watch was called for. Guarded by mu.
-	watched map[schema.GroupVersionKind]bool
+	// watched tells since when kinds are watched. Guarded by mu.
+	watched map[schema.GroupVersionKind]time.Time
 }
 
 // Read returns the state of the application object in a namespace. It never waits for a watch to start: until then the object
@@ -80,6 +86,10 @@ func (l *Local) Read(ctx context.Context, app pipelinesv1.LocalAppReference, nam
 // cluster's preferred one. Pipelines outlive the versions of HelmRelease that they were written for.
 func (l *Local) served(app pipelinesv1.LocalAppReference) (schema.GroupVersionKind, error) {
 	asked := schema.FromAPIVersionAndKind(app.APIVersion, app.Kind)
+	if asked.Group == "" {
+		// No such kind is an application. Secrets are one, which the controller could read and nobody should probe through it.
+		return schema.GroupVersionKind{}, fmt.Errorf("kind %s in %s is not an application", app.Kind, app.APIVersion)
+	}
 	mapping, err := l.Mapper.RESTMapping(asked.GroupKind(), asked.Version)
 	if meta.IsNoMatchError(err) {
 		mapping, err = l.Mapper.RESTMapping(asked.GroupKind())
@@ -95,33 +105,37 @@ func (l *Local) served(app pipelinesv1.LocalAppReference) (schema.GroupVersionKi
 
 // reader returns the cache once it holds the kind, and the API server before that.
 func (l *Local) reader(ctx context.Context, kind schema.GroupVersionKind, obj client.Object) (client.Reader, error) {
-	if err := l.ensureWatched(kind); err != nil {
+	since, err := l.ensureWatched(kind)
+	if err != nil {
 		return nil, err
 	}
 	informer, err := l.Cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, err
 	}
-	if !informer.HasSynced() {
-		return l.Live, nil
+	switch {
+	case informer.HasSynced():
+		return l.Cache, nil
+	case time.Since(since) > syncPatience:
+		return nil, errors.New("the watch does not start; may the controller get, list and watch this kind in all namespaces?")
 	}
-	return l.Cache, nil
+	return l.Live, nil
 }
 
-func (l *Local) ensureWatched(kind schema.GroupVersionKind) error {
+func (l *Local) ensureWatched(kind schema.GroupVersionKind) (since time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.watched[kind] {
-		return nil
+	if since, ok := l.watched[kind]; ok {
+		return since, nil
 	}
 	if err := l.Watch(kind); err != nil {
-		return err
+		return time.Time{}, err
 	}
 	if l.watched == nil {
-		l.watched = map[schema.GroupVersionKind]bool{}
+		l.watched = map[schema.GroupVersionKind]time.Time{}
 	}
-	l.watched[kind] = true
-	return nil
+	l.watched[kind] = time.Now()
+	return l.watched[kind], nil
 }
 
 // Trim is a cache transform that drops what weighs most in an application object and is never read here: the managed fields,

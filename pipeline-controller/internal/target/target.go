@@ -34,8 +34,15 @@ type State struct {
 	Message string
 }
 
+const (
+	// longestMessage, in characters, bounds what is quoted of an application object's condition.
+	longestMessage = 500
+	// longestRevision, in bytes, is more than any tool writes.
+	longestRevision = 500
+)
+
 // Unknown is the state of a target that could not be read.
-func Unknown(message string) State { return State{Message: message} }
+func Unknown(message string) State { return State{Message: cut(message)} }
 
 // revisionOf maps a kind to how its revision is read. Kinds that aren't listed have it in status.lastAppliedRevision.
 var revisionOf = map[schema.GroupKind]func(obj *unstructured.Unstructured) string{
@@ -48,8 +55,19 @@ func StateOf(obj *unstructured.Unstructured) State {
 	if !ok {
 		extract = lastAppliedRevision
 	}
+	revision := extract(obj)
+	if len(revision) > longestRevision {
+		return Unknown("the revision in its status is too long to be one")
+	}
 	ready, message := readiness(obj)
-	return State{Known: true, Ready: ready, Revision: extract(obj), Message: message}
+	return State{Known: true, Ready: ready, Revision: revision, Message: cut(message)}
+}
+
+func cut(message string) string {
+	if runes := []rune(message); len(runes) > longestMessage {
+		return string(runes[:longestMessage]) + "…"
+	}
+	return message
 }
 
 func lastAppliedRevision(obj *unstructured.Unstructured) string {
