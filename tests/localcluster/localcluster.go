@@ -22,7 +22,7 @@ limitations under the License.
 // variable SLUICE_BIN names. etcd, kube-apiserver, kube-controller-manager and kubectl are taken from
 // KUBEBUILDER_ASSETS where that is set and has them.
 //
-// No process outlives the one that started it: Stop ends them in order, and on Linux the kernel kills them should
+// No process outlives the one that started it: Stop ends them, and on Linux the kernel kills them should
 // their parent die without calling Stop.
 package localcluster
 
@@ -113,14 +113,15 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// Stop ends all processes, the last started first, with SIGTERM and after a grace period with SIGKILL, and removes
-// Dir unless it is to be kept. It may be called more than once.
+// Stop ends all processes at once, the last started first, and removes Dir unless it is to be kept. Nothing of a cluster
+// is used again, so that nothing is gained by waiting for what its controllers are in the middle of; Flux's may take a
+// minute. It may be called more than once.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
 	for i := len(c.processes) - 1; i >= 0; i-- {
-		errs = append(errs, c.processes[i].Stop())
+		errs = append(errs, c.processes[i].Kill())
 	}
 	c.processes = nil
 	if !c.keepDir {

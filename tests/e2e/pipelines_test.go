@@ -1,0 +1,340 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/githost"
+)
+
+const (
+	owner = "acme"
+	token = "ghp_a-token-that-must-not-leak"
+	// createCall is how a pull request is opened.
+	createCall = `/pulls$`
+)
+
+// The service runs v2.0.0 in namespace one and v1.0.0 in namespace two, and no merge ever changes that: each spec has a
+// Pipeline from one to two, and a repository of its own on a fake of GitHub Enterprise.
+var _ = Describe("A promotion", Ordered, func() {
+	BeforeAll(func(ctx SpecContext) {
+		github.AddToken(githost.Token{Value: token, Login: "sluice-bot"})
+		_, err := world.Git.CreateRepository("service")
+		Expect(err).NotTo(HaveOccurred())
+		for _, version := range []string{"v1.0.0", "v2.0.0", "v3.0.0"} {
+			Expect(world.Release("service", version)).To(Succeed())
+		}
+		for namespace, version := range map[string]string{"one": "v2.0.0", "two": "v1.0.0"} {
+			apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: service-%[1]s, namespace: flux-system}
+spec: {interval: 1m, url: '%[2]s', ref: {tag: %[3]s}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: service, namespace: %[1]s}
+spec: {interval: 1m, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: service-%[1]s, namespace: flux-system}}
+`, namespace, world.RepositoryURL("service"), version)
+			Eventually(ctx, field(object("v1", "ConfigMap", namespace, "app"), "data", "version")).Should(Equal(version))
+		}
+	})
+
+	// marked is a file of the fleet with a field that is marked for a Pipeline. Its line ends, its odd spacing and its
+	// other Pipeline's marker have to come through.
+	marked := func(pipeline string) string {
+		return strings.ReplaceAll(fmt.Sprintf(`# the fleet
+spec:
+    tag:    'v1.0.0'   # {"$promotion": "flux-system:%s:two:tag"}
+
+    other: v1.0.0 # {"$promotion": "flux-system:other:two:tag"}
+`, pipeline), "\n", "\r\n")
+	}
+	repository := func(name string, files map[string]string) {
+		GinkgoHelper()
+		Expect(github.AddRepository(owner, name)).To(Succeed())
+		_, err := github.CommitFiles(owner, name, "main", files, "Begin")
+		Expect(err).NotTo(HaveOccurred())
+	}
+	secret := func(ctx context.Context, name, token string) {
+		GinkgoHelper()
+		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: flux-system}, stringData: {token: %s}, data: {ca.crt: %s}}",
+			name, token, base64.StdEncoding.EncodeToString(github.CA()))
+	}
+	// pipeline makes a Pipeline with a promotion by pull request to its repository. More is added to the promotion.
+	pipeline := func(ctx context.Context, name, more string) {
+		GinkgoHelper()
+		apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %[1]s, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: service}
+  environments:
+  - {name: one, targets: [{namespace: one}]}
+  - {name: two, targets: [{namespace: two}]}
+  promotion: {strategy: {pull-request: {type: github, url: '%[2]s', baseBranch: main, secretRef: {name: %[1]s}}}%[3]s}
+`, name, github.RepositoryURL(owner, name), more)
+		DeferCleanup(func(ctx SpecContext) {
+			obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name)
+			Expect(client.IgnoreNotFound(world.Client.Delete(ctx, obj))).To(Succeed())
+		})
+	}
+	opened := func(name string) func() (int, error) {
+		return func() (int, error) {
+			all, err := github.PullRequests(owner, name)
+			return len(all), err
+		}
+	}
+	created := func(name string) int { return github.Count("POST", name+createCall) }
+	pushes := func(name string) int {
+		GinkgoHelper()
+		all, err := github.Pushes(owner, name)
+		Expect(err).NotTo(HaveOccurred())
+		return len(all)
+	}
+	branches := func(name string) map[string]string {
+		GinkgoHelper()
+		all, err := github.Branches(owner, name)
+		Expect(err).NotTo(HaveOccurred())
+		return all
+	}
+
+	It("makes one pull request and one push, however often it is looked at and though the controller is killed", func(ctx SpecContext) {
+		repository("steady", map[string]string{"two/app.yaml": marked("steady"), "README.md": "no marker: $promotion"})
+		secret(ctx, "steady", token)
+		pipeline(ctx, "steady", "")
+		Eventually(ctx, record("steady", "two")).Should(haveState("created"))
+
+		for i := range 10 {
+			reconcile(ctx, "steady", fmt.Sprintf("look-%d", i))
+		}
+		Expect(world.PipelineController.Kill()).To(Succeed())
+		Expect(world.PipelineController.Start(ctx)).To(Succeed())
+		reconcile(ctx, "steady", "after the restart")
+		Expect(opened("steady")()).To(Equal(1))
+		Expect(created("steady")).To(Equal(1))
+		Expect(pushes("steady")).To(Equal(1))
+
+		By("looking at what was pushed")
+		promotion, err := record("steady", "two")(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		after, err := github.ReadFile(owner, "steady", promotion.PullRequest.Branch, "two/app.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(after)).To(Equal(strings.Replace(marked("steady"), "v1.0.0", "v2.0.0", 1)))
+		Expect(promotion.PullRequest.HeadCommit).To(Equal(branches("steady")[promotion.PullRequest.Branch]))
+	})
+
+	DescribeTable("fails with a reason that says what to mend, and goes on by itself once that is mended",
+		func(ctx SpecContext, name, reason, message string, breakIt func(ctx context.Context, name string), mend func(ctx context.Context, name string)) {
+			breakIt(ctx, name)
+			Eventually(ctx, ready(name)).Should(And(HaveField("Status", BeEquivalentTo("False")),
+				HaveField("Reason", reason), HaveField("Message", ContainSubstring(message)), HaveField("Message", Not(ContainSubstring(token)))))
+			Expect(branches(name)).NotTo(HaveKey(HavePrefix("sluice/")), "nothing is left behind")
+			mend(ctx, name)
+			Eventually(ctx, record(name, "two")).Should(haveState("created"))
+			Expect(opened(name)()).To(Equal(1))
+			Eventually(ctx, ready(name)).Should(HaveField("Status", BeEquivalentTo("True")))
+		},
+		Entry("when no field is marked", "unmarked", "PromotionFailed", `no field is marked for this promotion on branch main: add the comment # {"$promotion": "flux-system:unmarked:two"}`,
+			func(ctx context.Context, name string) {
+				repository(name, map[string]string{"app.yaml": "tag: v1.0.0\n"})
+				secret(ctx, name, token)
+				pipeline(ctx, name, "")
+			},
+			func(ctx context.Context, name string) {
+				_, err := github.CommitFiles(owner, name, "main", map[string]string{"app.yaml": marked(name)}, "Mark it")
+				Expect(err).NotTo(HaveOccurred())
+			}),
+		Entry("when the Secret is missing", "no-secret", "PromotionFailed", "Secret flux-system/no-secret",
+			func(ctx context.Context, name string) {
+				repository(name, map[string]string{"app.yaml": marked(name)})
+				pipeline(ctx, name, "")
+			},
+			func(ctx context.Context, name string) { secret(ctx, name, token) }),
+		Entry("when the token is wrong", "wrong-token", "PromotionFailed", "unauthorized",
+			func(ctx context.Context, name string) {
+				repository(name, map[string]string{"app.yaml": marked(name)})
+				secret(ctx, name, "nonsense")
+				pipeline(ctx, name, "")
+			},
+			func(ctx context.Context, name string) { secret(ctx, name, token) }),
+		Entry("when the Git host can't be reached", "unreachable", "PromotionFailed", "/unreachable",
+			func(ctx context.Context, name string) {
+				repository(name, map[string]string{"app.yaml": marked(name)})
+				secret(ctx, name, token)
+				broken = github.FailNext("", "unreachable", githost.Always, githost.CutBefore())
+				pipeline(ctx, name, "")
+			},
+			func(context.Context, string) { broken.Remove() }),
+		Entry("when a gate does not exist", "no-gate", "GateNotFound", "gate no-gate does not exist",
+			func(ctx context.Context, name string) {
+				repository(name, map[string]string{"app.yaml": marked(name)})
+				secret(ctx, name, token)
+				pipeline(ctx, name, ", gates: {refs: [no-gate]}")
+			},
+			func(ctx context.Context, name string) {
+				apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: no-gate, namespace: flux-system}, spec: {closed: false}}")
+			}),
+		Entry("when the base branch does not exist", "no-base", "PromotionFailed", "branch",
+			func(ctx context.Context, name string) {
+				Expect(github.AddRepository(owner, name)).To(Succeed())
+				secret(ctx, name, token)
+				pipeline(ctx, name, "")
+			},
+			func(ctx context.Context, name string) {
+				_, err := github.CommitFiles(owner, name, "main", map[string]string{"app.yaml": marked(name)}, "Begin")
+				Expect(err).NotTo(HaveOccurred())
+			}),
+	)
+
+	It("waits for a person where it is manual", func(ctx SpecContext) {
+		repository("manual", map[string]string{"app.yaml": marked("manual")})
+		secret(ctx, "manual", token)
+		pipeline(ctx, "manual", ", manual: true")
+		Eventually(ctx, ready("manual")).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", ContainSubstring("needs a person's approval"))))
+		waiting := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "manual"), "status", "environments", "two", "waitingApproval", "revision")
+		Expect(waiting(ctx)).To(HavePrefix("v2.0.0@sha1:"))
+		reconcile(ctx, "manual", "look")
+		Expect(github.Count("", "manual")).To(BeZero(), "the Git host isn't even asked")
+	})
+
+	It("is refused where the Git host is of a kind that is not supported", func(ctx SpecContext) {
+		secret(ctx, "elsewhere", token)
+		pipeline(ctx, "elsewhere", "")
+		patch := `[{"op":"replace","path":"/spec/promotion/strategy/pull-request/type","value":"gitlab"}]`
+		Expect(world.Client.Patch(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "elsewhere"),
+			client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
+		Eventually(ctx, ready("elsewhere")).Should(HaveField("Message", ContainSubstring("gitlab")))
+	})
+
+	It("is not attempted while a target can't be read", func(ctx SpecContext) {
+		repository("unknown", map[string]string{"app.yaml": marked("unknown")})
+		secret(ctx, "unknown", token)
+		pipeline(ctx, "unknown", "")
+		Eventually(ctx, record("unknown", "two")).Should(haveState("created"))
+		patch := `[{"op":"add","path":"/spec/environments/1/targets/0/clusterRef","value":{"kind":"GitopsCluster","name":"eu"}}]`
+		Expect(world.Client.Patch(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "unknown"),
+			client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
+		Eventually(ctx, ready("unknown")).Should(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring("does not follow clusterRef"))))
+	})
+
+	It("is abandoned when a person closes the pull request, and started anew when a person asks", func(ctx SpecContext) {
+		repository("closed", map[string]string{"app.yaml": marked("closed")})
+		secret(ctx, "closed", token)
+		pipeline(ctx, "closed", "")
+		Eventually(ctx, record("closed", "two")).Should(haveState("created"))
+		Expect(github.ClosePullRequest(owner, "closed", 1)).To(Succeed())
+		reconcile(ctx, "closed", "look")
+		Eventually(ctx, record("closed", "two")).Should(haveState("abandoned"))
+		Expect(ready("closed")(ctx)).To(HaveField("Reason", "PromotionAbandoned"))
+		reconcile(ctx, "closed", "look again")
+		Expect(opened("closed")()).To(Equal(1))
+
+		reconcile(ctx, "closed", "once more", meta.ForceRequestAnnotation)
+		Eventually(ctx, record("closed", "two")).Should(haveState("created"))
+		Expect(opened("closed")()).To(Equal(2))
+	})
+
+	It("is found again by a controller that was killed before it could record it", func(ctx SpecContext) {
+		repository("lost", map[string]string{"app.yaml": marked("lost")})
+		secret(ctx, "lost", token)
+		cut := github.FailNext("POST", "lost"+createCall, 1, githost.CutAfter())
+		pipeline(ctx, "lost", "")
+		Eventually(cut.Hits).Should(Equal(1))
+		Eventually(ctx, record("lost", "two")).Should(haveState("created"))
+		Expect(opened("lost")()).To(Equal(1))
+		Expect(pushes("lost")).To(Equal(1))
+	})
+
+	It("succeeds without a pull request where the base branch holds the revision already", func(ctx SpecContext) {
+		repository("done", map[string]string{"app.yaml": strings.ReplaceAll(marked("done"), "v1.0.0", "v2.0.0")})
+		secret(ctx, "done", token)
+		pipeline(ctx, "done", "")
+		Eventually(ctx, record("done", "two")).Should(And(haveState("succeeded"), HaveField("Message", "branch main holds the revision already")))
+		Expect(opened("done")()).To(BeZero())
+	})
+
+	It("by notification is delivered to notification-controller once", func(ctx SpecContext) {
+		apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: notified, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: service}
+  environments:
+  - {name: one, targets: [{namespace: one}]}
+  - {name: two, targets: [{namespace: two}]}
+  promotion: {strategy: {notification: {}}}
+`)
+		Eventually(ctx, record("notified", "two")).Should(And(haveState("succeeded"), HaveField("Attempts", BeEquivalentTo(1))))
+		Expect(ready("notified")(ctx)).To(HaveField("Reason", "Promoted"))
+	})
+
+	It("closes its pull request and deletes its branch when the Pipeline is deleted", func(ctx SpecContext) {
+		repository("deleted", map[string]string{"app.yaml": marked("deleted")})
+		secret(ctx, "deleted", token)
+		pipeline(ctx, "deleted", "")
+		Eventually(ctx, record("deleted", "two")).Should(haveState("created"))
+		obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "deleted")
+		Expect(world.Client.Delete(ctx, obj)).To(Succeed())
+		Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())
+		all, err := github.PullRequests(owner, "deleted")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all).To(ConsistOf(HaveField("State", "closed")))
+		Expect(branches("deleted")).To(HaveLen(1))
+	})
+
+	// The last one: it moves the first environment of all Pipelines here to another revision.
+	It("is superseded by a new revision: its pull request is closed and gives way to another one", func(ctx SpecContext) {
+		repository("superseded", map[string]string{"app.yaml": marked("superseded")})
+		secret(ctx, "superseded", token)
+		pipeline(ctx, "superseded", "")
+		Eventually(ctx, record("superseded", "two")).Should(haveState("created"))
+
+		Expect(world.Client.Patch(ctx, object(sourceAPI, "GitRepository", flux, "service-one"),
+			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ref":{"tag":"v3.0.0"}}}`)))).To(Succeed())
+		Eventually(ctx, record("superseded", "two")).Should(And(haveState("created"), HaveField("Revision", HavePrefix("v3.0.0@"))))
+		all, err := github.PullRequests(owner, "superseded")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all).To(ConsistOf(
+			And(HaveField("Number", 1), HaveField("State", "closed"), HaveField("Merged", false), HaveField("Comments", HaveLen(1))),
+			And(HaveField("Number", 2), HaveField("State", "open"))))
+		Expect(branches("superseded")).To(HaveLen(2))
+
+		history := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "superseded"), "status", "environments", "two", "history")
+		Expect(history(ctx)).To(ConsistOf(And(HaveKeyWithValue("state", "abandoned"), HaveKeyWithValue("message", HavePrefix("superseded by v3.0.0@")))))
+	})
+})
+
+// broken is the fault that a spec has made.
+var broken *githost.Rule
