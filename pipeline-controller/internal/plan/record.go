@@ -96,13 +96,18 @@ func Record(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcome, now 
 	return true
 }
 
-// begin makes a new record for the revision and puts the one before into the history.
+// begin makes a new record for the revision and puts the one before into the history. Its start is later than the one before
+// it by a second at least, which is what the API keeps: the start tells promotions of the same revision apart.
 func begin(status *pipelinesv1.EnvironmentStatus, current string, now time.Time) {
 	archive(status)
+	start := now
+	if len(status.History) > 0 && !start.After(status.History[0].StartTime.Time) {
+		start = status.History[0].StartTime.Add(time.Second)
+	}
 	status.Promotion = &pipelinesv1.PromotionRecord{
 		Revision:  current,
 		State:     pipelinesv1.PromotionUnapproved,
-		StartTime: metav1.NewTime(now),
+		StartTime: metav1.NewTime(start),
 	}
 }
 

@@ -160,6 +160,15 @@ func TestRecordLeavesAnotherPromotionAlone(t *testing.T) {
 	}
 }
 
+func TestPromotionsOfOneRevisionStartAtDifferentTimes(t *testing.T) {
+	g := NewWithT(t)
+	w := with(world("v2", "v1"), record("staging", "v2", "abandoned"), requested("now", true))
+	w.Pipeline.Status.Environments["staging"].Promotion.StartTime = metav1.NewTime(now)
+	next := plan.Next(w)
+	g.Expect(next.Action.StartTime.Time).To(Equal(now.Add(time.Second)), "or the new one would take the old one's pull request for its own")
+	g.Expect(next.Status.Environments["staging"].Promotion.StartTime).To(Equal(next.Action.StartTime))
+}
+
 func TestHistoryKeepsTheLastTenThatWereAttempted(t *testing.T) {
 	g := NewWithT(t)
 	w := world("v0", "v0")
