@@ -7,9 +7,8 @@ MODULES := api gate-controller pipeline-controller flux-cli-plugin tests cmd
 
 VERBS := open close
 
+# Where the local cluster finds its programs. KUBEBUILDER_ASSETS, when set, goes before it for those of the control plane.
 export SLUICE_BIN := $(BIN)
-# Where these are set, etcd and kube-apiserver are taken from them; see hack/build.sh.
-export KUBEBUILDER_ASSETS ?= $(BIN)
 
 .DEFAULT_GOAL := help
 

@@ -196,6 +196,10 @@ build_gitea() {
 	require_go gitea
 	cd "$hack/gitea"
 	compiler=$(go env CC)
+	if ! command -v "${compiler%% *}" >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		say_for_good "gitea: installing gcc, which its SQLite needs"
+		(apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev) >"$work/log" 2>&1 || tail -n 5 "$work/log" >&2
+	fi
 	command -v "${compiler%% *}" >/dev/null ||
 		fail "Gitea's SQLite is written in C and needs a C compiler; there is no '$compiler' on the PATH (install gcc, or set CC)"
 	mkdir "$dir"

@@ -221,7 +221,7 @@ spec:
 		repository("manual", map[string]string{"app.yaml": marked("manual")})
 		secret(ctx, "manual", token)
 		pipeline(ctx, "manual", ", manual: true")
-		Eventually(ctx, ready("manual")).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", ContainSubstring("needs a person's approval"))))
+		Eventually(ctx, ready("manual")).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", ContainSubstring("a person's approval is missing"))))
 		waiting := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "manual"), "status", "environments", "two", "waitingApproval", "revision")
 		Expect(waiting(ctx)).To(HavePrefix("v2.0.0@sha1:"))
 		reconcile(ctx, "manual", "look")

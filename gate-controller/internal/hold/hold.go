@@ -20,7 +20,6 @@ limitations under the License.
 package hold
 
 import (
-	"bytes"
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +42,7 @@ func Held(source client.Object) bool {
 			continue
 		}
 		var fields fieldpath.Set
-		if err := fields.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err == nil && fields.Has(suspend) {
+		if err := fields.FromJSON(entry.FieldsV1.GetRawReader()); err == nil && fields.Has(suspend) {
 			return true
 		}
 	}

@@ -16,8 +16,6 @@ limitations under the License.
 
 package precondition
 
-import "fmt"
-
 const (
 	// ApprovalType is the type of the precondition Approval.
 	ApprovalType = "Approval"
@@ -33,6 +31,6 @@ func Approval(in Input) *Result {
 	return &Result{
 		Type:    ApprovalType,
 		Reason:  ApprovalMissingReason,
-		Message: fmt.Sprintf("%s needs a person's approval", in.Revision),
+		Message: "a person's approval is missing",
 	}
 }
