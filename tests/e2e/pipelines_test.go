@@ -256,7 +256,7 @@ spec:
 		Expect(github.ClosePullRequest(owner, "closed", 1)).To(Succeed())
 		reconcile(ctx, "closed", "look")
 		Eventually(ctx, record("closed", "two")).Should(haveState("abandoned"))
-		Expect(ready("closed")(ctx)).To(HaveField("Reason", "PromotionAbandoned"))
+		Eventually(ctx, ready("closed")).Should(HaveField("Reason", "PromotionAbandoned"))
 		reconcile(ctx, "closed", "look again")
 		Expect(opened("closed")()).To(Equal(1))
 
@@ -297,7 +297,7 @@ spec:
   promotion: {strategy: {notification: {}}}
 `)
 		Eventually(ctx, record("notified", "two")).Should(And(haveState("succeeded"), HaveField("Attempts", BeEquivalentTo(1))))
-		Expect(ready("notified")(ctx)).To(HaveField("Reason", "Promoted"))
+		Eventually(ctx, ready("notified")).Should(HaveField("Reason", "Promoted"))
 	})
 
 	It("closes its pull request and deletes its branch when the Pipeline is deleted", func(ctx SpecContext) {
