@@ -25,7 +25,7 @@ demo: binaries build ## Show one revision travel from dev to prod, and a gate ho
 .PHONY: test
 test: binaries build ## Run all tests.
 	@hack/build.sh flux-cli
-	go test $(MODULES:%=./%/...) $(ARGS)
+	go test -count=1 $(MODULES:%=./%/...) $(ARGS)
 
 .PHONY: binaries
 binaries: ## Build the control plane, Flux and Gitea for this machine.
