@@ -96,8 +96,11 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	cacheOptions := cache.Options{
-		ByObject:         map[client.Object]cache.ByObject{&source.GitRepository{}: {Label: selector}},
+		ByObject:         map[client.Object]cache.ByObject{},
 		DefaultTransform: hold.TrimManagedFields,
+	}
+	for _, kind := range source.Kinds {
+		cacheOptions.ByObject[kind.New()] = cache.ByObject{Label: selector}
 	}
 	namespace := os.Getenv("RUNTIME_NAMESPACE")
 	if !opts.watch.AllNamespaces {
@@ -133,12 +136,18 @@ func run(ctx context.Context, opts options) error {
 			return fluxcontroller.GetRateLimiter(opts.rateLimiter)
 		},
 	}
-	if err := (&controller.SourceReconciler{
-		Client:        mgr.GetClient(),
-		EventRecorder: recorder,
-		New:           func() source.Source { return &source.GitRepository{} },
-	}).SetupWithManager(ctx, mgr, setup); err != nil {
+	if err := controller.IndexSources(ctx, mgr); err != nil {
 		return err
+	}
+	for _, kind := range source.Kinds {
+		if err := (&controller.SourceReconciler{
+			Client:        mgr.GetClient(),
+			EventRecorder: recorder,
+			Kind:          kind,
+			Live:          mgr.GetAPIReader(),
+		}).SetupWithManager(mgr, setup); err != nil {
+			return err
+		}
 	}
 	if err := (&controller.GateReconciler{Client: mgr.GetClient()}).SetupWithManager(ctx, mgr, setup); err != nil {
 		return err

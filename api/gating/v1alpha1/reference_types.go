@@ -28,6 +28,14 @@ const (
 	GatesAnnotation = "gating.toolkit.fluxcd.io/gates"
 	// RequireAnnotation goes with GatesAnnotation: 'all' (default) or 'oneOf'.
 	RequireAnnotation = "gating.toolkit.fluxcd.io/require"
+
+	// InheritedGatesAnnotation is written on a HelmChart: the gates of its HelmRepository, which hold it too.
+	InheritedGatesAnnotation = "gating.toolkit.fluxcd.io/inherited-gates"
+	// GatedByAnnotation is written on a source that has gates in its spec; its value is GatedBySpec. It is how a source is
+	// known to have had gates after its CRD lost the field.
+	GatedByAnnotation = "gating.toolkit.fluxcd.io/gated-by"
+	// GatedBySpec is the value of GatedByAnnotation.
+	GatedBySpec = "spec.gates"
 )
 
 // Requirement says how many of the referenced gates must be open.

@@ -30,7 +30,6 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
-	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
@@ -64,14 +63,13 @@ func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 
 // count finds who refers to the gate.
 func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
-	refersToIt := []client.ListOption{client.InNamespace(gate.Namespace), client.MatchingFields{gateIndex: gate.Name}}
-	var repositories source.GitRepositoryList
-	if err := r.List(ctx, &repositories, refersToIt...); err != nil {
+	sources, err := referrers(ctx, r.Client, client.ObjectKeyFromObject(gate))
+	if err != nil {
 		return fmt.Errorf("listing the sources of the gate: %w", err)
 	}
-	gate.Status.Sources, gate.Status.Held = int32(len(repositories.Items)), 0
-	for i := range repositories.Items {
-		if hold.Held(&repositories.Items[i]) {
+	gate.Status.Sources, gate.Status.Held = int32(len(sources)), 0
+	for _, obj := range sources {
+		if hold.On(obj).Suspend {
 			gate.Status.Held++
 		}
 	}
@@ -79,7 +77,7 @@ func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
 		return nil
 	}
 	var pipelines pipelinesv1.PipelineList
-	if err := r.List(ctx, &pipelines, refersToIt...); err != nil {
+	if err := r.List(ctx, &pipelines, client.InNamespace(gate.Namespace), client.MatchingFields{gateIndex: gate.Name}); err != nil {
 		return fmt.Errorf("listing the Pipelines of the gate: %w", err)
 	}
 	gate.Status.Pipelines = int32(len(pipelines.Items))

@@ -18,6 +18,7 @@ package controller
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -39,9 +40,6 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-// gateIndex finds the sources and Pipelines that refer to a gate by its name.
-const gateIndex = "gates"
-
 // Options are settings of the controllers.
 type Options struct {
 	// Concurrent is how many objects of a kind are reconciled at once.
@@ -54,18 +52,33 @@ func (o Options) controller() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: o.Concurrent, RateLimiter: o.RateLimiter()}
 }
 
-// SetupWithManager starts the controller of the kind with the manager.
-func (r *SourceReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, r.New(), gateIndex, gatesOf); err != nil {
-		return err
+// IndexSources makes gates' sources be found. It is to be called once, before the controllers are set up.
+func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
+	for _, kind := range source.Kinds {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, kind.New(), gateIndex, gatesOf); err != nil {
+			return err
+		}
 	}
-	return ctrl.NewControllerManagedBy(mgr).
-		For(r.New(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, gatesOpenChanged(), heldChanged()))).
-		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.sourcesOf), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		WithOptions(options.controller()).
-		Complete(r)
+	return mgr.GetFieldIndexer().IndexField(ctx, source.HelmCharts.New(), repositoryIndex, func(obj client.Object) []string {
+		if name := source.HelmRepositoryOf(obj.(source.Source)); name != "" {
+			return []string{name}
+		}
+		return nil
+	})
+}
+
+// SetupWithManager starts the controller of the kind with the manager.
+func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) error {
+	b := ctrl.NewControllerManagedBy(mgr).
+		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, gatesOpenChanged(), claimChanged()))).
+		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.sourcesOf), builder.WithPredicates(gateTurned())).
+		WithOptions(options.controller())
+	if r.Kind.Name == source.HelmCharts.Name {
+		b = b.Watches(&source.HelmRepository{}, handler.EnqueueRequestsFromMapFunc(r.chartsOf), builder.WithPredicates(
+			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, claimChanged())))
+	}
+	return b.Complete(r)
 }
 
 // SetupWithManager starts the controller with the manager. It counts Pipelines if the cluster has that kind.
@@ -76,14 +89,13 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	}
 	r.countPipelines = err == nil
 
-	gates := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
-		return requests(obj.GetNamespace(), gatesOf(obj))
-	})
+	gates := handler.EnqueueRequestsFromMapFunc(r.gatesOf)
 	b := ctrl.NewControllerManagedBy(mgr).
-		For(&gatingv1.Gate{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&source.GitRepository{}, gates, builder.WithPredicates(heldChanged())).
+		For(&gatingv1.Gate{}, builder.WithPredicates(gateTurned())).
 		WithOptions(options.controller())
+	for _, kind := range source.Kinds {
+		b = b.Watches(kind.New(), gates, builder.WithPredicates(claimChanged()))
+	}
 	if r.countPipelines {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &pipelinesv1.Pipeline{}, gateIndex, gatesOf); err != nil {
 			return err
@@ -93,44 +105,70 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	return b.Complete(r)
 }
 
-// gatesOf returns the names of the gates that a source or a Pipeline refers to.
+// gatesOf returns the names of the gates that a source or a Pipeline itself refers to.
 func gatesOf(obj client.Object) []string {
-	var refs []gatingv1.GateReference
 	switch obj := obj.(type) {
 	case source.Source:
-		if gates, err := source.References(obj); err == nil && gates != nil {
-			refs = gates.Refs
-		}
+		refs, _ := source.References(obj)
+		return namesOf(references(refs))
 	case *pipelinesv1.Pipeline:
-		refs = obj.GateReferences()
+		return namesOf(obj.GateReferences())
 	}
-	names := make([]string, len(refs))
-	for i, ref := range refs {
-		names[i] = string(ref)
-	}
-	return names
+	return nil
 }
 
-func requests(namespace string, names []string) []reconcile.Request {
-	all := make([]reconcile.Request, len(names))
+// gatesOf returns the gates that may count an object: a HelmChart is counted by those of its HelmRepository too.
+func (r *GateReconciler) gatesOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	names := gatesOf(obj)
+	if chart, ok := obj.(*source.HelmChart); ok {
+		repository := &source.HelmRepository{}
+		key := types.NamespacedName{Namespace: chart.Namespace, Name: source.HelmRepositoryOf(chart)}
+		if err := r.Get(ctx, key, repository); err == nil {
+			names = append(names, gatesOf(repository)...)
+		}
+	}
+	requests := make([]reconcile.Request, len(names))
 	for i, name := range names {
-		all[i].NamespacedName = types.NamespacedName{Namespace: namespace, Name: name}
+		requests[i].NamespacedName = types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}
 	}
-	return all
+	return requests
 }
 
-// sourcesOf returns the sources of the kind that refer to a gate.
+// sourcesOf returns the sources of the kind that a gate can hold.
 func (r *SourceReconciler) sourcesOf(ctx context.Context, gate client.Object) []reconcile.Request {
-	var repositories source.GitRepositoryList
-	if err := r.List(ctx, &repositories, client.InNamespace(gate.GetNamespace()), client.MatchingFields{gateIndex: gate.GetName()}); err != nil {
+	sources, err := referrers(ctx, r.Client, client.ObjectKeyFromObject(gate))
+	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing the sources of a gate failed", "gate", client.ObjectKeyFromObject(gate))
 		return nil
 	}
-	var names []string
-	for i := range repositories.Items {
-		names = append(names, repositories.Items[i].Name)
+	return r.requests(sources)
+}
+
+// chartsOf returns the HelmCharts of a HelmRepository.
+func (r *SourceReconciler) chartsOf(ctx context.Context, repository client.Object) []reconcile.Request {
+	charts, err := chartsOf(ctx, r.Client, repository)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing the charts of a HelmRepository failed", "repository", client.ObjectKeyFromObject(repository))
+		return nil
 	}
-	return requests(gate.GetNamespace(), names)
+	return r.requests(charts)
+}
+
+// requests asks for those of the sources that are of the reconciler's kind.
+func (r *SourceReconciler) requests(sources []source.Source) []reconcile.Request {
+	var requests []reconcile.Request
+	mine := reflect.TypeOf(r.Kind.New())
+	for _, obj := range sources {
+		if reflect.TypeOf(obj) == mine {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+	}
+	return requests
+}
+
+// gateTurned passes what matters of a Gate: that it was opened or closed, and the reason given for it.
+func gateTurned() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }
 
 // gatesOpenChanged passes updates that touch the condition GatesOpen, which is put right if somebody else wrote it.
@@ -143,10 +181,11 @@ func gatesOpenChanged() predicate.Predicate {
 	}}
 }
 
-// heldChanged passes updates after which a source is held or not, or by other gates.
-func heldChanged() predicate.Predicate {
+// claimChanged passes updates after which a source is held or not, or has other gates. The latter may come without a new
+// generation, when the CRD loses the field or gets it back.
+func claimChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return hold.Held(e.ObjectOld) != hold.Held(e.ObjectNew) ||
+		return hold.On(e.ObjectOld) != hold.On(e.ObjectNew) ||
 			!equality.Semantic.DeepEqual(gatesOf(e.ObjectOld), gatesOf(e.ObjectNew))
 	}}
 }

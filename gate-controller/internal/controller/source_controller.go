@@ -27,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kuberecorder "k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,11 +36,8 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-// InvalidGatesReason says that a source's annotations don't tell which gates it has.
-const InvalidGatesReason = "InvalidGates"
-
-// +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories/status,verbs=patch
+// +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories;ocirepositories;buckets;helmrepositories;helmcharts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories/status;ocirepositories/status;buckets/status;helmrepositories/status;helmcharts/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 
 // SourceReconciler holds the sources of one kind while their gates are closed.
@@ -49,28 +45,30 @@ type SourceReconciler struct {
 	client.Client
 	kuberecorder.EventRecorder
 
-	// New makes an empty source of the kind.
-	New func() source.Source
+	// Kind of the sources.
+	Kind source.Kind
+	// Live reads past the cache.
+	Live client.Reader
 }
 
 // Reconcile evaluates a source's gates, holds or releases it, and says so in its condition GatesOpen.
 func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	obj := r.New()
+	obj := r.Kind.New()
 	if err := r.Get(ctx, req.NamespacedName, obj); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !obj.GetDeletionTimestamp().IsZero() {
+	// The gates of an OCI HelmRepository are the business of its charts.
+	if !obj.GetDeletionTimestamp().IsZero() || source.HasNoArtifact(obj) {
 		return ctrl.Result{}, nil
 	}
-	refs, err := source.References(obj)
-	if refs == nil && err == nil {
-		return settle(r.letGo(ctx, obj))
-	}
-	evaluation, err := r.evaluate(ctx, obj.GetNamespace(), refs, err)
+	gating, err := r.gatingOf(ctx, obj)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return settle(r.enforce(ctx, obj, evaluation))
+	if gating == nil {
+		return settle(r.letGo(ctx, obj))
+	}
+	return settle(r.enforce(ctx, obj, gating))
 }
 
 // settle is the result of work on an object that others work on too. A conflict means that it has changed meanwhile, and so is
@@ -82,68 +80,44 @@ func settle(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// evaluate decides whether the gates are open. References that can't be understood are no open gates.
-func (r *SourceReconciler) evaluate(ctx context.Context, namespace string, refs *gatingv1.GateReferences, invalid error) (gatingv1.Evaluation, error) {
-	if invalid != nil {
-		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}, nil
-	}
-	found := map[gatingv1.GateReference]*gatingv1.Gate{}
-	for _, ref := range refs.Refs {
-		gate := &gatingv1.Gate{}
-		err := r.Get(ctx, types.NamespacedName{Namespace: namespace, Name: string(ref)}, gate)
-		switch {
-		case err == nil:
-			found[ref] = gate
-		case !apierrors.IsNotFound(err):
-			return gatingv1.Evaluation{}, fmt.Errorf("reading gate %s: %w", ref, err)
-		}
-	}
-	return gatingv1.Evaluate(refs, found), nil
-}
-
 // enforce makes the source follow its gates. The condition is written after the hold or the release, for the generation that
 // either has led to.
-func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation) error {
-	held := hold.Held(obj)
-	switch {
-	case !evaluation.Open && (!held || !obj.Gated().Spec.Suspend):
-		if err := hold.Place(ctx, r.Client, obj); err != nil {
-			return fmt.Errorf("holding the source: %w", err)
-		}
-	case evaluation.Open && held:
-		if err := hold.Release(ctx, r.Client, obj); err != nil {
-			return fmt.Errorf("releasing the source: %w", err)
+func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gating *gating) error {
+	if hold.On(obj) != gating.claim || gating.claim.Suspend && !obj.Gated().Spec.Suspend {
+		if err := hold.Apply(ctx, r.Client, obj, gating.claim); err != nil {
+			return fmt.Errorf("holding or releasing the source: %w", err)
 		}
 	}
-
 	status := metav1.ConditionFalse
-	if evaluation.Open {
+	if gating.Open {
 		status = metav1.ConditionTrue
 	}
 	before := conditions.Get(obj, gatingv1.GatesOpenCondition)
 	if err := r.patchConditions(ctx, obj, func() {
 		conditions.Set(obj, &metav1.Condition{
-			Type: gatingv1.GatesOpenCondition, Status: status, Reason: evaluation.Reason, Message: evaluation.Message,
+			Type: gatingv1.GatesOpenCondition, Status: status, Reason: gating.Reason, Message: gating.Message,
 			ObservedGeneration: obj.GetGeneration(),
 		})
 	}); err != nil {
 		return err
 	}
 	switch {
-	case before == nil && evaluation.Open: // it was never held: nobody needs to be told
-	case before == nil || before.Status != status || before.Reason != evaluation.Reason:
-		r.announce(ctx, obj, evaluation)
+	case before == nil && gating.Open: // it was never held: nobody needs to be told
+	case before == nil || before.Status != status || before.Reason != gating.Reason:
+		r.announce(ctx, obj, gating.Evaluation)
 	}
 	return nil
 }
 
 // letGo releases a source that has no gates, and takes the condition away.
 func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
-	if hold.Held(obj) {
-		if err := hold.Release(ctx, r.Client, obj); err != nil {
+	if claim := hold.On(obj); claim != (hold.Claim{}) {
+		if err := hold.Apply(ctx, r.Client, obj, hold.Claim{}); err != nil {
 			return fmt.Errorf("releasing the source: %w", err)
 		}
-		r.announce(ctx, obj, gatingv1.Evaluate(nil, nil))
+		if claim.Suspend {
+			r.announce(ctx, obj, gatingv1.Evaluate(nil, nil))
+		}
 	}
 	if !conditions.Has(obj, gatingv1.GatesOpenCondition) {
 		return nil
@@ -169,7 +143,8 @@ func (r *SourceReconciler) announce(ctx context.Context, obj source.Source, eval
 	if !evaluation.Open {
 		state = "held"
 	}
-	if evaluation.Reason == gatingv1.GateNotFoundReason || evaluation.Reason == InvalidGatesReason {
+	switch evaluation.Reason {
+	case gatingv1.GateNotFoundReason, InvalidGatesReason, GatesFieldLostReason:
 		eventType = corev1.EventTypeWarning
 	}
 	r.Event(obj, eventType, evaluation.Reason, fmt.Sprintf("%s: %s", state, evaluation.Message))

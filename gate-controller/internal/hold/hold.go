@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package hold is Sluice's claim on spec.suspend of a source. It rests on the shared ownership of fields in server-side apply:
+// Package hold is Sluice's claim on a source, above all on its spec.suspend. It rests on the shared ownership of fields in server-side apply:
 // a hold applies 'suspend: true' in the name of the gate-controller, a release applies the same object without the field.
 // Whoever else has suspended the source owns the field too, so that it stays suspended when the hold is released.
 package hold
@@ -28,38 +28,51 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
 // Manager is the field manager in whose name sources are held.
 const Manager = "gate-controller"
 
-var suspend = fieldpath.MakePathOrDie("spec", "suspend")
+var (
+	suspendPath   = fieldpath.MakePathOrDie("spec", "suspend")
+	inheritedPath = fieldpath.MakePathOrDie("metadata", "annotations", gatingv1.InheritedGatesAnnotation)
+	gatedByPath   = fieldpath.MakePathOrDie("metadata", "annotations", gatingv1.GatedByAnnotation)
+)
 
-// Held tells whether the hold is on the source: whether spec.suspend is owned in the name of Manager.
-func Held(source client.Object) bool {
+// Claim is what Sluice owns of a source.
+type Claim struct {
+	// Suspend is the hold: spec.suspend is true in the name of Manager.
+	Suspend bool
+	// Inherited is what InheritedGatesAnnotation says.
+	Inherited string
+	// BySpec tells that GatedByAnnotation is there.
+	BySpec bool
+}
+
+// On returns the claim that is on the source.
+func On(source client.Object) Claim {
+	var claim Claim
 	for _, entry := range source.GetManagedFields() {
-		if !isHold(entry) || entry.FieldsV1 == nil {
+		if !isOurs(entry) || entry.FieldsV1 == nil {
 			continue
 		}
 		var fields fieldpath.Set
-		if err := fields.FromJSON(entry.FieldsV1.GetRawReader()); err == nil && fields.Has(suspend) {
-			return true
+		if err := fields.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+			continue
+		}
+		claim.Suspend = fields.Has(suspendPath)
+		claim.BySpec = fields.Has(gatedByPath)
+		if fields.Has(inheritedPath) {
+			claim.Inherited = source.GetAnnotations()[gatingv1.InheritedGatesAnnotation]
 		}
 	}
-	return false
+	return claim
 }
 
-// Place puts the hold on the source, which is then as the API server has it.
-func Place(ctx context.Context, c client.Client, source client.Object) error {
-	return apply(ctx, c, source, map[string]any{"suspend": true})
-}
-
-// Release takes the hold off the source, which is then as the API server has it.
-func Release(ctx context.Context, c client.Client, source client.Object) error {
-	return apply(ctx, c, source, nil)
-}
-
-func apply(ctx context.Context, c client.Client, source client.Object, spec map[string]any) error {
+// Apply makes the claim the one that is on the source, which is then as the API server has it.
+func Apply(ctx context.Context, c client.Client, source client.Object, claim Claim) error {
 	kind, err := apiutil.GVKForObject(source, c.Scheme())
 	if err != nil {
 		return err
@@ -70,8 +83,18 @@ func apply(ctx context.Context, c client.Client, source client.Object, spec map[
 	wanted.SetName(source.GetName())
 	// Apply would create a source that was deleted a moment ago; with the UID it fails instead.
 	wanted.SetUID(source.GetUID())
-	if spec != nil {
-		wanted.Object["spec"] = spec
+	annotations := map[string]string{}
+	if claim.Inherited != "" {
+		annotations[gatingv1.InheritedGatesAnnotation] = claim.Inherited
+	}
+	if claim.BySpec {
+		annotations[gatingv1.GatedByAnnotation] = gatingv1.GatedBySpec
+	}
+	if len(annotations) > 0 {
+		wanted.SetAnnotations(annotations)
+	}
+	if claim.Suspend {
+		wanted.Object["spec"] = map[string]any{"suspend": true}
 	}
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(Manager), client.ForceOwnership)
 	if err != nil {
@@ -80,7 +103,7 @@ func apply(ctx context.Context, c client.Client, source client.Object, spec map[
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, source)
 }
 
-// TrimManagedFields is a cache transform that keeps of the managed fields only the entry that Held reads.
+// TrimManagedFields is a cache transform that keeps of the managed fields only the entry that On reads.
 func TrimManagedFields(in any) (any, error) {
 	obj, ok := in.(client.Object)
 	if !ok {
@@ -88,7 +111,7 @@ func TrimManagedFields(in any) (any, error) {
 	}
 	var kept []metav1.ManagedFieldsEntry
 	for _, entry := range obj.GetManagedFields() {
-		if isHold(entry) {
+		if isOurs(entry) {
 			kept = append(kept, entry)
 		}
 	}
@@ -96,6 +119,6 @@ func TrimManagedFields(in any) (any, error) {
 	return in, nil
 }
 
-func isHold(entry metav1.ManagedFieldsEntry) bool {
+func isOurs(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == Manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }

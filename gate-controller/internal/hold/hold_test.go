@@ -26,7 +26,7 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-func TestHeld(t *testing.T) {
+func TestOn(t *testing.T) {
 	entry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: operation, Subresource: subresource, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
@@ -51,11 +51,11 @@ func TestHeld(t *testing.T) {
 			g := NewWithT(t)
 			repository := &source.GitRepository{}
 			repository.SetManagedFields([]metav1.ManagedFieldsEntry{entry("flux", "Apply", "", interval), test.entry})
-			g.Expect(hold.Held(repository)).To(Equal(test.want))
+			g.Expect(hold.On(repository).Suspend).To(Equal(test.want))
 
 			trimmed, err := hold.TrimManagedFields(repository)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(hold.Held(trimmed.(*source.GitRepository))).To(Equal(test.want), "what the cache drops makes no difference")
+			g.Expect(hold.On(trimmed.(*source.GitRepository)).Suspend).To(Equal(test.want), "what the cache drops makes no difference")
 		})
 	}
 }

@@ -33,9 +33,36 @@ import (
 // GroupVersion is the one of the sources that are gated.
 var GroupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
+// Kind is one of the kinds of sources that gates can hold.
+// +kubebuilder:object:generate=false
+type Kind struct {
+	// Name of the kind.
+	Name string
+	// New makes an empty source of the kind, and NewList an empty list.
+	New     func() Source
+	NewList func() client.ObjectList
+}
+
+// HelmCharts inherit the gates of their HelmRepository.
+var HelmCharts = Kind{"HelmChart", func() Source { return &HelmChart{} }, func() client.ObjectList { return &HelmChartList{} }}
+
+// Kinds are all that gates can hold.
+var Kinds = []Kind{
+	{"GitRepository", func() Source { return &GitRepository{} }, func() client.ObjectList { return &GitRepositoryList{} }},
+	{"OCIRepository", func() Source { return &OCIRepository{} }, func() client.ObjectList { return &OCIRepositoryList{} }},
+	{"Bucket", func() Source { return &Bucket{} }, func() client.ObjectList { return &BucketList{} }},
+	{HelmRepositoryKind, func() Source { return &HelmRepository{} }, func() client.ObjectList { return &HelmRepositoryList{} }},
+	HelmCharts,
+}
+
+// HelmRepositoryKind is the kind whose gates its charts inherit.
+const HelmRepositoryKind = "HelmRepository"
+
 // AddToScheme adds the sources to a scheme, in place of source-controller's own types.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &GitRepository{}, &GitRepositoryList{})
+	for _, kind := range Kinds {
+		scheme.AddKnownTypes(GroupVersion, kind.New(), kind.NewList())
+	}
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
@@ -61,6 +88,16 @@ type Spec struct {
 	Gates *gatingv1.GateReferences `json:"gates,omitempty"`
 	// Suspend stops source-controller from fetching.
 	Suspend bool `json:"suspend,omitempty"`
+	// Type of a HelmRepository: 'default' or 'oci'.
+	Type string `json:"type,omitempty"`
+	// SourceRef is what a HelmChart comes from.
+	SourceRef *Reference `json:"sourceRef,omitempty"`
+}
+
+// Reference names another source in the same namespace.
+type Reference struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
 }
 
 // Status is the part of a source's status that is read, and written: the condition GatesOpen.
@@ -87,6 +124,23 @@ func References(source Source) (*gatingv1.GateReferences, error) {
 	return gatingv1.ReferencesFromAnnotations(source.GetAnnotations())
 }
 
+// HasNoArtifact tells whether the source is an OCI HelmRepository. That one fetches nothing: its charts read the registry
+// themselves. Nothing is held by suspending it, and nothing may be written to its status: source-controller empties it again,
+// and the two would never rest.
+func HasNoArtifact(source Source) bool {
+	_, isRepository := source.(*HelmRepository)
+	return isRepository && source.Gated().Spec.Type == "oci"
+}
+
+// HelmRepositoryOf returns the name of the HelmRepository that a HelmChart comes from; empty for every other source.
+func HelmRepositoryOf(source Source) string {
+	ref := source.Gated().Spec.SourceRef
+	if _, isChart := source.(*HelmChart); !isChart || ref == nil || ref.Kind != HelmRepositoryKind {
+		return ""
+	}
+	return ref.Name
+}
+
 // GitRepository is Flux's GitRepository.
 // +kubebuilder:object:root=true
 type GitRepository struct {
@@ -101,4 +155,68 @@ type GitRepositoryList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []GitRepository `json:"items"`
+}
+
+// OCIRepository is Flux's OCIRepository.
+// +kubebuilder:object:root=true
+type OCIRepository struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Body              `json:",inline"`
+}
+
+// OCIRepositoryList is a list of OCIRepositories.
+// +kubebuilder:object:root=true
+type OCIRepositoryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []OCIRepository `json:"items"`
+}
+
+// Bucket is Flux's Bucket.
+// +kubebuilder:object:root=true
+type Bucket struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Body              `json:",inline"`
+}
+
+// BucketList is a list of Buckets.
+// +kubebuilder:object:root=true
+type BucketList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Bucket `json:"items"`
+}
+
+// HelmRepository is Flux's HelmRepository.
+// +kubebuilder:object:root=true
+type HelmRepository struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Body              `json:",inline"`
+}
+
+// HelmRepositoryList is a list of HelmRepositories.
+// +kubebuilder:object:root=true
+type HelmRepositoryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []HelmRepository `json:"items"`
+}
+
+// HelmChart is Flux's HelmChart.
+// +kubebuilder:object:root=true
+type HelmChart struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Body              `json:",inline"`
+}
+
+// HelmChartList is a list of HelmCharts.
+// +kubebuilder:object:root=true
+type HelmChartList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []HelmChart `json:"items"`
 }

@@ -1,0 +1,190 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+)
+
+const (
+	// InvalidGatesReason says that a source's annotations don't tell which gates it has.
+	InvalidGatesReason = "InvalidGates"
+	// GatesFieldLostReason says that a source had gates in its spec until its CRD lost the field.
+	GatesFieldLostReason = "GatesFieldLost"
+)
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=gitrepositories.source.toolkit.fluxcd.io;ocirepositories.source.toolkit.fluxcd.io;buckets.source.toolkit.fluxcd.io;helmrepositories.source.toolkit.fluxcd.io;helmcharts.source.toolkit.fluxcd.io,verbs=get
+
+// gating is what the gates of a source amount to, and what is to be written on the source because of it.
+type gating struct {
+	gatingv1.Evaluation
+	claim hold.Claim
+}
+
+// gatingOf evaluates the gates of a source, its own and those that it inherits. It returns nil for a source without gates.
+func (r *SourceReconciler) gatingOf(ctx context.Context, obj source.Source) (*gating, error) {
+	own, invalid := source.References(obj)
+	inherited, invalidInherited, err := r.inherited(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	if own == nil && inherited == nil && invalid == nil && invalidInherited == nil {
+		return r.lostGating(ctx, obj)
+	}
+	ownEvaluation, err := r.evaluate(ctx, obj.GetNamespace(), own, invalid)
+	if err != nil {
+		return nil, err
+	}
+	inheritedEvaluation, err := r.evaluate(ctx, obj.GetNamespace(), inherited, invalidInherited)
+	if err != nil {
+		return nil, err
+	}
+
+	result := &gating{Evaluation: ownEvaluation}
+	if inherited != nil || invalidInherited != nil {
+		inheritedEvaluation.Message = fmt.Sprintf("by HelmRepository %s: %s", source.HelmRepositoryOf(obj), inheritedEvaluation.Message)
+		result.Evaluation = inheritedEvaluation
+		if own != nil || invalid != nil {
+			result.Evaluation = both(ownEvaluation, inheritedEvaluation)
+		}
+	}
+	result.claim = hold.Claim{
+		Suspend:   !result.Open,
+		Inherited: describeInherited(inherited),
+		BySpec:    obj.Gated().Spec.Gates != nil,
+	}
+	return result, nil
+}
+
+// evaluate decides whether gates are open. References that can't be understood are no open gates.
+func (r *SourceReconciler) evaluate(ctx context.Context, namespace string, refs *gatingv1.GateReferences, invalid error) (gatingv1.Evaluation, error) {
+	if invalid != nil {
+		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}, nil
+	}
+	found := map[gatingv1.GateReference]*gatingv1.Gate{}
+	for _, ref := range references(refs) {
+		gate := &gatingv1.Gate{}
+		err := r.Get(ctx, types.NamespacedName{Namespace: namespace, Name: string(ref)}, gate)
+		switch {
+		case err == nil:
+			found[ref] = gate
+		case !apierrors.IsNotFound(err):
+			return gatingv1.Evaluation{}, fmt.Errorf("reading gate %s: %w", ref, err)
+		}
+	}
+	return gatingv1.Evaluate(refs, found), nil
+}
+
+// inherited returns the gates of the HelmRepository that a HelmChart comes from.
+func (r *SourceReconciler) inherited(ctx context.Context, obj source.Source) (refs *gatingv1.GateReferences, invalid, err error) {
+	name := source.HelmRepositoryOf(obj)
+	if name == "" {
+		return nil, nil, nil
+	}
+	repository := &source.HelmRepository{}
+	err = r.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}, repository)
+	if err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	refs, invalid = source.References(repository)
+	return refs, invalid, nil
+}
+
+// both is open if both evaluations are. What is closed comes first.
+func both(a, b gatingv1.Evaluation) gatingv1.Evaluation {
+	if a.Open && !b.Open {
+		a, b = b, a
+	}
+	a.Message += "; " + b.Message
+	return a
+}
+
+func describeInherited(refs *gatingv1.GateReferences) string {
+	var names []string
+	for _, ref := range references(refs) {
+		names = append(names, string(ref))
+	}
+	list := strings.Join(names, ",")
+	if len(names) > 1 && refs.Require == gatingv1.RequireOneOf {
+		return "oneOf " + list
+	}
+	return list
+}
+
+// lostGating keeps a source as it is that had gates in its spec until its CRD lost the field, as happens when stock CRDs are
+// applied over those that config/components/gated-sources has patched. What is held must not come out by that.
+func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source) (*gating, error) {
+	claim := hold.On(obj)
+	if !claim.BySpec {
+		return nil, nil
+	}
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	mapping, err := r.RESTMapper().RESTMapping(source.GroupVersion.WithKind(r.Kind.Name).GroupKind(), source.GroupVersion.Version)
+	if err != nil {
+		return nil, err
+	}
+	name := mapping.Resource.GroupResource().String()
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
+		return nil, fmt.Errorf("looking for spec.gates in CRD %s: %w", name, err)
+	}
+	if hasGatesField(crd) {
+		return nil, nil
+	}
+	return &gating{
+		Evaluation: gatingv1.Evaluation{
+			Open:   !claim.Suspend,
+			Reason: GatesFieldLostReason,
+			Message: fmt.Sprintf("CRD %s has lost the field spec.gates, so that nobody knows the gates of this source; it stays as it is until config/components/gated-sources is applied again",
+				name),
+		},
+		claim: claim,
+	}, nil
+}
+
+// hasGatesField tells whether the version of the CRD that is read here has spec.gates.
+func hasGatesField(crd *unstructured.Unstructured) bool {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	return slices.ContainsFunc(versions, func(entry any) bool {
+		version, ok := entry.(map[string]any)
+		if !ok || version["name"] != source.GroupVersion.Version {
+			return false
+		}
+		_, found, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "gates")
+		return found
+	})
+}
+
+func references(refs *gatingv1.GateReferences) []gatingv1.GateReference {
+	if refs == nil {
+		return nil
+	}
+	return refs.Refs
+}

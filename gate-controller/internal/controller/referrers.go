@@ -1,0 +1,96 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+)
+
+const (
+	// gateIndex finds the sources and Pipelines that name a gate.
+	gateIndex = "gates"
+	// repositoryIndex finds the HelmCharts that come from a HelmRepository.
+	repositoryIndex = "helmrepository"
+)
+
+// referrers returns the sources that a gate can hold: those that name it, and the HelmCharts of the HelmRepositories among
+// them. An OCI HelmRepository is none itself.
+func referrers(ctx context.Context, reader client.Reader, gate types.NamespacedName) ([]source.Source, error) {
+	var found []source.Source
+	seen := map[types.UID]bool{}
+	add := func(obj source.Source) {
+		if !seen[obj.GetUID()] && !source.HasNoArtifact(obj) {
+			found = append(found, obj)
+		}
+		seen[obj.GetUID()] = true
+	}
+	for _, kind := range source.Kinds {
+		sources, err := list(ctx, reader, kind, gate.Namespace, client.MatchingFields{gateIndex: gate.Name})
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range sources {
+			add(obj)
+			if kind.Name != source.HelmRepositoryKind {
+				continue
+			}
+			charts, err := chartsOf(ctx, reader, obj)
+			if err != nil {
+				return nil, err
+			}
+			for _, chart := range charts {
+				add(chart)
+			}
+		}
+	}
+	return found, nil
+}
+
+// chartsOf returns the HelmCharts that come from a HelmRepository.
+func chartsOf(ctx context.Context, reader client.Reader, repository client.Object) ([]source.Source, error) {
+	return list(ctx, reader, source.HelmCharts, repository.GetNamespace(), client.MatchingFields{repositoryIndex: repository.GetName()})
+}
+
+func list(ctx context.Context, reader client.Reader, kind source.Kind, namespace string, index client.MatchingFields) ([]source.Source, error) {
+	objects := kind.NewList()
+	if err := reader.List(ctx, objects, client.InNamespace(namespace), index); err != nil {
+		return nil, err
+	}
+	var sources []source.Source
+	err := meta.EachListItem(objects, func(item runtime.Object) error {
+		sources = append(sources, item.(source.Source))
+		return nil
+	})
+	return sources, err
+}
+
+// namesOf returns the names of gates.
+func namesOf(refs []gatingv1.GateReference) []string {
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		names[i] = string(ref)
+	}
+	return names
+}
