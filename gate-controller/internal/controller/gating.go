@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -138,39 +139,45 @@ func describeInherited(refs *gatingv1.GateReferences) string {
 }
 
 // lostGating keeps a source as it is that had gates in its spec until its CRD lost the field, as happens when stock CRDs are
-// applied over those that config/components/gated-sources has patched. What is held must not come out by that.
+// applied over those that config/components/gated-sources has patched. What is held must not come out by that. The first write
+// of the source after it, be it of its status, loses the gates themselves, so that they don't come back with the field: the
+// source stays as it is until it is applied again.
 func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source) (*gating, error) {
 	claim := hold.On(obj)
 	if !claim.BySpec {
 		return nil, nil
 	}
-	crd := &unstructured.Unstructured{}
-	crd.SetAPIVersion("apiextensions.k8s.io/v1")
-	crd.SetKind("CustomResourceDefinition")
-	mapping, err := r.RESTMapper().RESTMapping(source.GroupVersion.WithKind(r.Kind.Name).GroupKind(), source.GroupVersion.Version)
-	if err != nil {
-		return nil, err
-	}
-	name := mapping.Resource.GroupResource().String()
-	if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
-		return nil, fmt.Errorf("looking for spec.gates in CRD %s: %w", name, err)
-	}
-	if hasGatesField(crd) {
-		return nil, nil
+	lost := conditions.GetReason(obj, gatingv1.GatesOpenCondition) == GatesFieldLostReason
+	if !lost {
+		has, err := r.hasGatesField(ctx)
+		if has || err != nil {
+			return nil, err
+		}
 	}
 	return &gating{
 		Evaluation: gatingv1.Evaluation{
 			Open:   !claim.Suspend,
 			Reason: GatesFieldLostReason,
-			Message: fmt.Sprintf("CRD %s has lost the field spec.gates, so that nobody knows the gates of this source; it stays as it is until config/components/gated-sources is applied again",
-				name),
+			Message: fmt.Sprintf("the CRD of %s has lost the field spec.gates, and with it the gates of this source, which stays as it is: apply config/components/gated-sources and the source again, or take off the annotation %s to let it go",
+				r.Kind.Name, gatingv1.GatedByAnnotation),
 		},
 		claim: claim,
 	}, nil
 }
 
-// hasGatesField tells whether the version of the CRD that is read here has spec.gates.
-func hasGatesField(crd *unstructured.Unstructured) bool {
+// hasGatesField tells whether the kind has spec.gates in the version that is read here.
+func (r *SourceReconciler) hasGatesField(ctx context.Context) (bool, error) {
+	mapping, err := r.RESTMapper().RESTMapping(source.GroupVersion.WithKind(r.Kind.Name).GroupKind(), source.GroupVersion.Version)
+	if err != nil {
+		return false, err
+	}
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	name := mapping.Resource.GroupResource().String()
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
+		return false, fmt.Errorf("looking for spec.gates in CRD %s: %w", name, err)
+	}
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	return slices.ContainsFunc(versions, func(entry any) bool {
 		version, ok := entry.(map[string]any)
@@ -179,7 +186,7 @@ func hasGatesField(crd *unstructured.Unstructured) bool {
 		}
 		_, found, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "gates")
 		return found
-	})
+	}), nil
 }
 
 func references(refs *gatingv1.GateReferences) []gatingv1.GateReference {
