@@ -83,9 +83,9 @@ var _ = ReportAfterEach(func(report SpecReport) {
 	if !report.Failed() || world == nil {
 		return
 	}
-	for _, process := range []*localcluster.Process{world.GateController, world.PipelineController} {
-		log, _ := os.ReadFile(process.LogPath)
-		AddReportEntry(process.Name, string(log[max(0, len(log)-8<<10):]))
+	for _, process := range []string{"gate-controller", "pipeline-controller", "source-controller"} {
+		log, _ := logOf(process)
+		AddReportEntry(process, log[max(0, len(log)-8<<10):])
 	}
 })
 
@@ -107,6 +107,12 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 		err = fmt.Errorf("%s: %w: %s", program, err, out)
 	}
 	return string(out), err
+}
+
+// logOf returns what a process of the cluster has logged.
+func logOf(process string) (string, error) {
+	log, err := os.ReadFile(filepath.Join(world.Cluster.Dir, "logs", process+".log"))
+	return string(log), err
 }
 
 // apply applies manifests as an administrator.

@@ -1,0 +1,281 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sluice-toolkit/sluice/tests/upstream"
+)
+
+// gatedKind is a kind of source together with the real upstream that its sources come from.
+type gatedKind struct {
+	kind string
+	// release publishes a version upstream, of whatever the source of that name is fetched from.
+	release func(name, version string) error
+	// manifest is a source that is fetched each second. Its metadata has the annotations, its spec the gates.
+	manifest func(name, annotations, gates string) string
+	// inheriting kinds are HelmCharts whose gates are those of their HelmRepository.
+	inheriting bool
+}
+
+var _ = Describe("Each kind of source", Ordered, func() {
+	var up *upstream.Server
+
+	BeforeAll(func(ctx SpecContext) {
+		var err error
+		up, err = upstream.New()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(up.Close()).To(Succeed()) })
+		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: s3, namespace: flux-system}, stringData: {accesskey: %s, secretkey: %s}}",
+			upstream.AccessKey, upstream.SecretKey)
+	})
+
+	source := func(kind, name, annotations, spec, gates string) string {
+		return fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: flux-system, annotations: {%s}}, spec: {interval: 1s, %s, %s}}",
+			sourceAPI, kind, name, annotations, spec, gates)
+	}
+	chart := func(name, annotations, repositoryAnnotations, repositorySpec, repositoryGates, gates string) string {
+		return source("HelmRepository", name, repositoryAnnotations, repositorySpec, repositoryGates) + "\n---\n" +
+			source("HelmChart", name, annotations, fmt.Sprintf("chart: app, sourceRef: {kind: HelmRepository, name: %s}", name), gates)
+	}
+
+	kinds := []gatedKind{
+		{
+			kind: "GitRepository",
+			release: func(name, version string) error {
+				_, _ = world.Git.CreateRepository(name)
+				return world.Release(name, version)
+			},
+			manifest: func(name, annotations, gates string) string {
+				return source("GitRepository", name, annotations, fmt.Sprintf("url: '%s', ref: {branch: main}", world.RepositoryURL(name)), gates)
+			},
+		},
+		{
+			kind: "OCIRepository",
+			release: func(name, version string) error {
+				return up.PushArtifact(name, "latest", map[string]string{"version": version})
+			},
+			manifest: func(name, annotations, gates string) string {
+				return source("OCIRepository", name, annotations, fmt.Sprintf("url: '%s', insecure: true, ref: {tag: latest}", up.OCIURL(name)), gates)
+			},
+		},
+		{
+			kind: "Bucket",
+			release: func(name, version string) error {
+				if version == "1.0.0" {
+					if err := up.CreateBucket(name); err != nil {
+						return err
+					}
+				}
+				return up.PutObject(name, "version", version)
+			},
+			manifest: func(name, annotations, gates string) string {
+				return source("Bucket", name, annotations, fmt.Sprintf("endpoint: '%s', bucketName: %s, insecure: true, secretRef: {name: s3}", up.S3Endpoint(), name), gates)
+			},
+		},
+		{
+			kind:    "HelmRepository",
+			release: func(name, version string) error { return up.PublishChart(name, "app", version) },
+			manifest: func(name, annotations, gates string) string {
+				return source("HelmRepository", name, annotations, fmt.Sprintf("url: '%s'", up.HelmURL(name)), gates)
+			},
+		},
+		{
+			kind:    "HelmChart",
+			release: func(name, version string) error { return up.PublishChart(name, "app", version) },
+			manifest: func(name, annotations, gates string) string {
+				return chart(name, annotations, "", fmt.Sprintf("url: '%s'", up.HelmURL(name)), "", gates)
+			},
+		},
+		{
+			kind:    "HelmChart",
+			release: func(name, version string) error { return up.PublishChart(name, "app", version) },
+			manifest: func(name, annotations, gates string) string {
+				return chart(name, "", annotations, fmt.Sprintf("url: '%s'", up.HelmURL(name)), gates, "")
+			},
+			inheriting: true,
+		},
+		{
+			kind:    "HelmChart",
+			release: func(name, version string) error { return up.PushChart(name, "app", version) },
+			manifest: func(name, annotations, gates string) string {
+				return chart(name, "", annotations, fmt.Sprintf("type: oci, insecure: true, url: '%s'", up.OCIURL(name)), gates, "")
+			},
+			inheriting: true,
+		},
+	}
+
+	for i, kind := range kinds {
+		for _, how := range []string{"spec", "annotation"} {
+			name := fmt.Sprintf("kind-%d-%s", i, how)
+			what := kind.kind
+			if kind.inheriting {
+				what += " of a gated HelmRepository"
+			}
+			It(fmt.Sprintf("publishes what its gates let out: %s by %s (%d)", what, how, i), func(ctx SpecContext) {
+				obj := object(sourceAPI, kind.kind, flux, name)
+				digest := field(obj, "status", "artifact", "digest")
+				gate := func(suffix string, closed bool) {
+					GinkgoHelper()
+					apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: %s, namespace: flux-system}, spec: {closed: %t}}", name+suffix, closed)
+				}
+				// gated applies the source with its gates.
+				gated := func(require string, refs ...string) {
+					GinkgoHelper()
+					annotations, gates := "", ""
+					list := ""
+					for i, ref := range refs {
+						if i > 0 {
+							list += ","
+						}
+						list += name + ref
+					}
+					if how == "spec" {
+						gates = fmt.Sprintf("gates: {require: %s, refs: [%s]}", require, list)
+					} else {
+						annotations = fmt.Sprintf("gating.toolkit.fluxcd.io/gates: '%s', gating.toolkit.fluxcd.io/require: %s", list, require)
+					}
+					apply(ctx, "%s", kind.manifest(name, annotations, gates))
+				}
+				// comesOut publishes a version and sees an artifact that was not there before.
+				comesOut := func() {
+					GinkgoHelper()
+					before, err := digest(ctx)
+					Expect(err).NotTo(HaveOccurred())
+					Eventually(ctx, digest).ShouldNot(Or(BeNil(), BeEquivalentTo(fmt.Sprint(before))))
+				}
+				// staysBack sees that the artifact does not change.
+				staysBack := func(ctx context.Context) {
+					GinkgoHelper()
+					Eventually(ctx, field(obj, "spec", "suspend")).Should(Equal(true))
+					Eventually(ctx, condition(obj, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("False")))
+					before, err := digest(ctx)
+					Expect(err).NotTo(HaveOccurred())
+					unchanged := BeNil()
+					if before != nil {
+						unchanged = Equal(before)
+					}
+					Consistently(ctx, digest, "3s").Should(unchanged)
+				}
+
+				By("creating it under a closed gate")
+				gate("", true)
+				Expect(kind.release(name, "1.0.0")).To(Succeed())
+				gated("all", "")
+				staysBack(ctx)
+				Expect(digest(ctx)).To(BeNil())
+
+				By("opening the gate")
+				gate("", false)
+				comesOut()
+
+				By("closing it again")
+				gate("", true)
+				Eventually(ctx, heldAndObserved(obj)).Should(BeTrue())
+				Expect(kind.release(name, "1.1.0")).To(Succeed())
+				staysBack(ctx)
+
+				By("naming a second gate, which is open, where one is enough")
+				gate("-b", false)
+				gated("oneOf", "", "-b")
+				comesOut()
+
+				By("asking for both to be open")
+				gated("all", "", "-b")
+				Eventually(ctx, heldAndObserved(obj)).Should(BeTrue())
+				Expect(kind.release(name, "1.2.0")).To(Succeed())
+				staysBack(ctx)
+
+				By("deleting the closed gate, which makes it a missing one")
+				Expect(world.Client.Delete(ctx, object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, name))).To(Succeed())
+				Eventually(ctx, condition(obj, "GatesOpen")).Should(HaveField("Reason", "GateNotFound"))
+				staysBack(ctx)
+
+				By("opening everything")
+				gate("", false)
+				comesOut()
+				if kind.inheriting {
+					Expect(field(obj, "metadata", "annotations", "gating.toolkit.fluxcd.io/inherited-gates")(ctx)).To(Equal(name + "," + name + "-b"))
+				}
+			})
+		}
+	}
+
+	It("is kept from a new artifact by the backstop even when its suspension is taken away", func(ctx SpecContext) {
+		Expect(kinds[1].release("backstop", "1.0.0")).To(Succeed())
+		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: backstop, namespace: flux-system}, spec: {closed: true}}")
+		// Without the controller nothing is held: what keeps the artifact back is the API server.
+		Expect(world.GateController.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			if err := world.GateController.Start(ctx); err != nil {
+				GinkgoWriter.Println(err)
+			}
+		})
+		apply(ctx, "%s", kinds[1].manifest("backstop", "", "gates: {refs: [backstop]}"))
+		obj := object(sourceAPI, "OCIRepository", flux, "backstop")
+		Eventually(func() (string, error) { return logOf("source-controller") }).Should(ContainSubstring("have not been found open for its current generation"))
+		Expect(field(obj, "spec", "suspend")(ctx)).To(BeNil())
+		Consistently(ctx, field(obj, "status", "artifact"), "3s").Should(BeNil())
+
+		Expect(world.GateController.Start(ctx)).To(Succeed())
+		Eventually(ctx, field(obj, "spec", "suspend")).Should(Equal(true))
+		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: backstop, namespace: flux-system}, spec: {closed: false}}")
+		Eventually(ctx, field(obj, "status", "artifact", "digest")).ShouldNot(BeNil())
+	})
+
+	It("stays as it is when its CRD loses spec.gates, and says so", func(ctx SpecContext) {
+		Expect(kinds[2].release("lost-field", "1.0.0")).To(Succeed())
+		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: lost-field, namespace: flux-system}, spec: {closed: true}}")
+		apply(ctx, "%s", kinds[2].manifest("lost-field", "", "gates: {refs: [lost-field]}"))
+		obj := object(sourceAPI, "Bucket", flux, "lost-field")
+		Eventually(ctx, condition(obj, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("False")))
+
+		By("taking the field from the CRD, as a plain flux install does")
+		crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "buckets.source.toolkit.fluxcd.io")
+		Expect(world.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		Expect(err).NotTo(HaveOccurred())
+		properties, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "gates")
+		Expect(err).NotTo(HaveOccurred())
+		const path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/gates"
+		Expect(world.Client.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"remove","path":%q}]`, path)))).To(Succeed())
+
+		Eventually(ctx, condition(obj, "GatesOpen")).Should(And(HaveField("Status", BeEquivalentTo("False")),
+			HaveField("Reason", "GatesFieldLost"), HaveField("Message", ContainSubstring("apply config/components/gated-sources"))))
+		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: lost-field, namespace: flux-system}, spec: {closed: false}}")
+		Consistently(ctx, field(obj, "spec", "suspend"), "3s").Should(Equal(true))
+
+		By("giving the field back, which does not bring back the gates")
+		patch, err := json.Marshal([]map[string]any{{"op": "add", "path": path, "value": properties}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(world.Client.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))).To(Succeed())
+		Consistently(ctx, field(obj, "spec", "suspend"), "3s").Should(Equal(true))
+
+		By("applying the source again")
+		apply(ctx, "%s", kinds[2].manifest("lost-field", "", "gates: {refs: [lost-field]}"))
+		Eventually(ctx, field(obj, "status", "artifact", "digest")).ShouldNot(BeNil())
+	})
+})
