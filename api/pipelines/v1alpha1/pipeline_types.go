@@ -356,9 +356,10 @@ type Pipeline struct {
 	Status PipelineStatus `json:"status,omitempty"`
 }
 
-// PromotionInto returns the promotion that applies to an environment: its own, else that of the Pipeline, else nil.
+// PromotionInto returns the promotion that applies to an environment: its own, else that of the Pipeline, else nil. The
+// environment is nil for one that has left the spec.
 func (p *Pipeline) PromotionInto(env *Environment) *Promotion {
-	if env.Promotion != nil {
+	if env != nil && env.Promotion != nil {
 		return env.Promotion
 	}
 	return p.Spec.Promotion

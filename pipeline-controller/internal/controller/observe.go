@@ -105,10 +105,7 @@ func readGates(ctx context.Context, reader client.Reader, namespace string, refs
 // promotionOf describes the promotion that the record of an environment is about. For an environment that has left the spec
 // the Pipeline's default promotion is taken; without one there is no telling how it was promoted.
 func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion, bool) {
-	configured := pipeline.Spec.Promotion
-	if env := pipeline.Environment(name); env != nil {
-		configured = pipeline.PromotionInto(env)
-	}
+	configured := pipeline.PromotionInto(pipeline.Environment(name))
 	status := pipeline.Status.Environments[name]
 	if configured == nil || status == nil || status.Promotion == nil {
 		return promote.Promotion{}, false

@@ -180,10 +180,7 @@ func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) v
 // usesPullRequests tells whether the environment's promotions are pull requests. For an environment that was taken out of
 // the spec this is the Pipeline's default.
 func (p *planner) usesPullRequests(name string) bool {
-	promotion := p.pipeline.Spec.Promotion
-	if env := p.pipeline.Environment(name); env != nil {
-		promotion = p.pipeline.PromotionInto(env)
-	}
+	promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name))
 	return promotion != nil && promotion.Strategy.PullRequest != nil
 }
 
