@@ -3,6 +3,7 @@ module github.com/sluice-toolkit/sluice/api
 go 1.26.0
 
 require (
+	github.com/fluxcd/pkg/apis/acl v0.10.0
 	github.com/fluxcd/pkg/apis/meta v1.30.2
 	github.com/onsi/gomega v1.44.0
 	k8s.io/apimachinery v0.36.4

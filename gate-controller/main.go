@@ -21,6 +21,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/fluxcd/pkg/runtime/acl"
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	fluxcontroller "github.com/fluxcd/pkg/runtime/controller"
 	"github.com/fluxcd/pkg/runtime/events"
@@ -58,6 +59,7 @@ type options struct {
 	leaderElection                      leaderelection.Options
 	rateLimiter                         fluxcontroller.RateLimiterOptions
 	watch                               fluxcontroller.WatchOptions
+	acl                                 acl.Options
 }
 
 func (o *options) bind(flags *flag.FlagSet) {
@@ -70,6 +72,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 	o.leaderElection.BindFlags(flags)
 	o.rateLimiter.BindFlags(flags)
 	o.watch.BindFlags(flags)
+	o.acl.BindFlags(flags)
 }
 
 func main() {
@@ -145,6 +148,8 @@ func run(ctx context.Context, opts options) error {
 			EventRecorder: recorder,
 			Kind:          kind,
 			Live:          mgr.GetAPIReader(),
+			// A controller of one namespace sees no others.
+			NoCrossNamespaceRefs: opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces,
 		}).SetupWithManager(mgr, setup); err != nil {
 			return err
 		}

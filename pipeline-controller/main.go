@@ -22,6 +22,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/acl"
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	fluxcontroller "github.com/fluxcd/pkg/runtime/controller"
 	"github.com/fluxcd/pkg/runtime/events"
@@ -57,6 +58,7 @@ type options struct {
 	leaderElection                      leaderelection.Options
 	rateLimiter                         fluxcontroller.RateLimiterOptions
 	watch                               fluxcontroller.WatchOptions
+	acl                                 acl.Options
 }
 
 func (o *options) bind(flags *flag.FlagSet) {
@@ -69,6 +71,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 	o.leaderElection.BindFlags(flags)
 	o.rateLimiter.BindFlags(flags)
 	o.watch.BindFlags(flags)
+	o.acl.BindFlags(flags)
 }
 
 func main() {
@@ -131,7 +134,9 @@ func run(ctx context.Context, opts options) error {
 		Live:          mgr.GetAPIReader(),
 		PullRequests:  &promote.PullRequests{Secrets: mgr.GetAPIReader()},
 		Notifications: &promote.Notifications{Address: opts.eventsAddr, Controller: controllerName},
-		Now:           time.Now,
+		// A controller of one namespace sees no others.
+		NoCrossNamespaceRefs: opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces,
+		Now:                  time.Now,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{
 		Concurrent:  opts.concurrent,

@@ -19,6 +19,8 @@ package v1alpha1
 import (
 	"fmt"
 	"strings"
+
+	"github.com/fluxcd/pkg/apis/acl"
 )
 
 const (
@@ -33,44 +35,50 @@ const (
 	GateClosedReason = "GateClosed"
 	// GateNotFoundReason says that a gate which would have to be open does not exist.
 	GateNotFoundReason = "GateNotFound"
+	// AccessDeniedReason says that a gate which would have to be open is one of another namespace, and may not be referred to.
+	AccessDeniedReason = acl.AccessDeniedReason
 )
 
 // Evaluation is what a set of gates amounts to.
 type Evaluation struct {
 	// Open tells whether the gates let new things through.
 	Open bool
-	// Reason is one of AllGatesOpenReason, OneGateOpenReason, GateClosedReason, GateNotFoundReason.
+	// Reason is one of AllGatesOpenReason, OneGateOpenReason, GateClosedReason, GateNotFoundReason, AccessDeniedReason.
 	Reason string
 	// Message names every gate that was inspected with its state, those that hold things back first.
 	Message string
 }
 
 // Evaluate decides whether the referenced gates are open. It is the one place that does: both controllers and the CLI call it.
-// Found maps a reference, as written in refs, to the Gate that it names; a reference that is not in it counts as a missing
-// gate, which is never open. No references, nil included, is open.
-func Evaluate(refs *GateReferences, found map[GateReference]*Gate) Evaluation {
+// A reference that found doesn't have counts as a missing gate. A gate that is missing, or that may not be referred to, is never
+// open. No references, nil included, is open.
+func Evaluate(refs *GateReferences, found Found) Evaluation {
 	if refs == nil || len(refs.Refs) == 0 {
 		return Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"}
 	}
 
-	var missing, closed, open []string
+	var missing, denied, closed, open []string
 	for _, ref := range refs.Refs {
-		switch gate := found[ref]; {
-		case gate == nil:
+		switch finding := found[ref]; {
+		case finding.Denied != "":
+			denied = append(denied, fmt.Sprintf("gate %s may not be referred to: %s", ref, finding.Denied))
+		case finding.Gate == nil:
 			missing = append(missing, fmt.Sprintf("gate %s does not exist", ref))
-		case gate.Spec.Closed:
-			closed = append(closed, describe(ref, "closed", gate))
+		case finding.Gate.Spec.Closed:
+			closed = append(closed, describe(ref, "closed", finding.Gate))
 		default:
-			open = append(open, describe(ref, "open", gate))
+			open = append(open, describe(ref, "open", finding.Gate))
 		}
 	}
 
 	oneOf := refs.Require == RequireOneOf
 	switch {
 	case oneOf && len(open) > 0:
-		return Evaluation{Open: true, Reason: OneGateOpenReason, Message: join(open, missing, closed)}
+		return Evaluation{Open: true, Reason: OneGateOpenReason, Message: join(open, missing, denied, closed)}
 	case len(missing) > 0:
-		return Evaluation{Reason: GateNotFoundReason, Message: join(missing, closed, open)}
+		return Evaluation{Reason: GateNotFoundReason, Message: join(missing, denied, closed, open)}
+	case len(denied) > 0:
+		return Evaluation{Reason: AccessDeniedReason, Message: join(denied, closed, open)}
 	case len(closed) > 0:
 		return Evaluation{Reason: GateClosedReason, Message: join(closed, open)}
 	default:

@@ -30,7 +30,7 @@ func TestEvaluate(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		refs  *GateReferences
-		found map[GateReference]*Gate
+		found Found
 		want  Evaluation
 	}{
 		{
@@ -51,94 +51,115 @@ func TestEvaluate(t *testing.T) {
 		{
 			name:  "gates that nothing refers to hold nothing back",
 			refs:  references(RequireAll),
-			found: map[GateReference]*Gate{"a": closed},
+			found: Found{"a": {Gate: closed}},
 			want:  Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"},
 		},
 		{
 			name:  "all gates open is open and names them in their order",
 			refs:  references(RequireAll, "b", "a"),
-			found: map[GateReference]*Gate{"a": open, "b": open},
+			found: Found{"a": {Gate: open}, "b": {Gate: open}},
 			want:  Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "gate b is open; gate a is open"},
 		},
 		{
 			name:  "one closed gate among all closes, and is named first",
 			refs:  references(RequireAll, "a", "b"),
-			found: map[GateReference]*Gate{"a": open, "b": closed},
+			found: Found{"a": {Gate: open}, "b": {Gate: closed}},
 			want:  Evaluation{Reason: GateClosedReason, Message: "gate b is closed; gate a is open"},
 		},
 		{
 			name:  "a missing gate among all closes",
 			refs:  references(RequireAll, "a", "b"),
-			found: map[GateReference]*Gate{"a": open},
+			found: Found{"a": {Gate: open}},
 			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b does not exist; gate a is open"},
 		},
 		{
 			name:  "a gate that was looked for and is nil is missing",
 			refs:  references(RequireAll, "a"),
-			found: map[GateReference]*Gate{"a": nil},
+			found: Found{"a": {Gate: nil}},
 			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate a does not exist"},
 		},
 		{
 			name:  "a missing gate is told before a closed one",
 			refs:  references(RequireAll, "a", "b", "c"),
-			found: map[GateReference]*Gate{"a": open, "b": closed},
+			found: Found{"a": {Gate: open}, "b": {Gate: closed}},
 			want: Evaluation{Reason: GateNotFoundReason,
 				Message: "gate c does not exist; gate b is closed; gate a is open"},
 		},
 		{
 			name:  "without a requirement all gates are required",
 			refs:  references("", "a", "b"),
-			found: map[GateReference]*Gate{"a": open, "b": closed},
+			found: Found{"a": {Gate: open}, "b": {Gate: closed}},
 			want:  Evaluation{Reason: GateClosedReason, Message: "gate b is closed; gate a is open"},
 		},
 		{
 			name:  "a requirement that is not known opens no more than all does",
 			refs:  references("any", "a", "b"),
-			found: map[GateReference]*Gate{"a": open, "b": closed},
+			found: Found{"a": {Gate: open}, "b": {Gate: closed}},
 			want:  Evaluation{Reason: GateClosedReason, Message: "gate b is closed; gate a is open"},
 		},
 		{
 			name:  "one open gate is enough for oneOf, and is named first",
 			refs:  references(RequireOneOf, "a", "b"),
-			found: map[GateReference]*Gate{"a": closed, "b": open},
+			found: Found{"a": {Gate: closed}, "b": {Gate: open}},
 			want:  Evaluation{Open: true, Reason: OneGateOpenReason, Message: "gate b is open; gate a is closed"},
 		},
 		{
 			name:  "under oneOf an open gate opens although another one is missing, which is told",
 			refs:  references(RequireOneOf, "a", "b", "c"),
-			found: map[GateReference]*Gate{"b": open, "c": closed},
+			found: Found{"b": {Gate: open}, "c": {Gate: closed}},
 			want: Evaluation{Open: true, Reason: OneGateOpenReason,
 				Message: "gate b is open; gate a does not exist; gate c is closed"},
 		},
 		{
 			name:  "oneOf closed gates is closed",
 			refs:  references(RequireOneOf, "a", "b"),
-			found: map[GateReference]*Gate{"a": closed, "b": closed},
+			found: Found{"a": {Gate: closed}, "b": {Gate: closed}},
 			want:  Evaluation{Reason: GateClosedReason, Message: "gate a is closed; gate b is closed"},
 		},
 		{
 			name:  "oneOf a closed and a missing gate is closed for the missing one",
 			refs:  references(RequireOneOf, "a", "b"),
-			found: map[GateReference]*Gate{"a": closed},
+			found: Found{"a": {Gate: closed}},
 			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b does not exist; gate a is closed"},
+		},
+		{
+			name:  "a gate that may not be referred to closes, and is told before a closed one",
+			refs:  references(RequireAll, "a", "b", "ops/c"),
+			found: Found{"a": {Gate: open}, "b": {Gate: closed}, "ops/c": {Denied: "not allowed"}},
+			want: Evaluation{Reason: AccessDeniedReason,
+				Message: "gate ops/c may not be referred to: not allowed; gate b is closed; gate a is open"},
+		},
+		{
+			name:  "a missing gate is told before one that may not be referred to",
+			refs:  references(RequireAll, "ops/c", "a"),
+			found: Found{"ops/c": {Denied: "not allowed"}},
+			want: Evaluation{Reason: GateNotFoundReason,
+				Message: "gate a does not exist; gate ops/c may not be referred to: not allowed"},
+		},
+		{
+			name:  "under oneOf an open gate opens although another one may not be referred to, which is told",
+			refs:  references(RequireOneOf, "ops/c", "a"),
+			found: Found{"a": {Gate: open}, "ops/c": {Denied: "not allowed"}},
+			want: Evaluation{Open: true, Reason: OneGateOpenReason,
+				Message: "gate a is open; gate ops/c may not be referred to: not allowed"},
 		},
 		{
 			name:  "a gate's reason is told with its state",
 			refs:  references(RequireAll, "a", "b"),
-			found: map[GateReference]*Gate{"a": gate(true, "release week"), "b": gate(false, "signed off")},
+			found: Found{"a": {Gate: gate(true, "release week")}, "b": {Gate: gate(false, "signed off")}},
 			want: Evaluation{Reason: GateClosedReason,
 				Message: "gate a is closed (release week); gate b is open (signed off)"},
 		},
 		{
 			name:  "a blank reason is no reason",
 			refs:  references(RequireAll, "a"),
-			found: map[GateReference]*Gate{"a": gate(true, " \n")},
+			found: Found{"a": {Gate: gate(true, " \n")}},
 			want:  Evaluation{Reason: GateClosedReason, Message: "gate a is closed"},
 		},
 		{
 			name:  "a long reason is cut between characters",
 			refs:  references(RequireAll, "a"),
-			found: map[GateReference]*Gate{"a": gate(true, strings.Repeat("é", 201))},
+			found: Found{"a": {Gate: gate(true, strings.Repeat("é", 201))}},
 			want: Evaluation{Reason: GateClosedReason,
 				Message: "gate a is closed (" + strings.Repeat("é", 200) + "…)"},
 		},

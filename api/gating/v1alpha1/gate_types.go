@@ -19,6 +19,7 @@ package v1alpha1
 import (
 	"strings"
 
+	"github.com/fluxcd/pkg/apis/acl"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -43,6 +44,11 @@ type GateSpec struct {
 	// Closed is the gate's only switch: while it is true, whatever refers to the gate is held back.
 	// +required
 	Closed bool `json:"closed"`
+
+	// AccessFrom selects the namespaces whose objects may refer to this gate, as '<namespace>/<name>'. By default, those of the
+	// gate's own namespace alone may. A selector without labels selects every namespace.
+	// +optional
+	AccessFrom *acl.AccessFrom `json:"accessFrom,omitempty"`
 }
 
 // GateStatus is the observed state of a Gate.

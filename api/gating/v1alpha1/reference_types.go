@@ -21,6 +21,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -49,11 +51,20 @@ const (
 	RequireOneOf Requirement = "oneOf"
 )
 
-// GateReference is the name of a Gate in the namespace of the object that refers to it.
+// GateReference is the name of a Gate in the namespace of the object that refers to it, or '<namespace>/<name>' of a Gate in
+// another one whose spec.accessFrom allows that.
 // +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=253
-// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+// +kubebuilder:validation:MaxLength=317
+// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`
 type GateReference string
+
+// NamespacedName returns the full name of the gate that an object in the namespace refers to.
+func (r GateReference) NamespacedName(namespace string) types.NamespacedName {
+	if other, name, found := strings.Cut(string(r), "/"); found {
+		return types.NamespacedName{Namespace: other, Name: name}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: string(r)}
+}
 
 // GateReferences names the gates that hold an object back, and how many of them must be open.
 type GateReferences struct {
@@ -62,7 +73,8 @@ type GateReferences struct {
 	// +optional
 	Require Requirement `json:"require,omitempty"`
 
-	// Refs are the names of the gates, in the namespace of the object that refers to them. Without any, nothing is held back.
+	// Refs are the names of the gates, in the namespace of the object that refers to them, or '<namespace>/<name>' of gates whose
+	// spec.accessFrom allows that. Without any, nothing is held back.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
@@ -72,7 +84,7 @@ type GateReferences struct {
 // maxReferences is how many gates an object can refer to, by its spec or by annotations.
 const maxReferences = 64
 
-var validReference = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+var validReference = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 // ReferencesFromAnnotations reads GatesAnnotation and RequireAnnotation. It returns nil when the first is absent or empty.
 // The error says what to write instead when they don't say which gates must be open: an annotation that can't be understood
@@ -94,8 +106,8 @@ func ReferencesFromAnnotations(annotations map[string]string) (*GateReferences, 
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
-		if len(name) > 253 || !validReference.MatchString(name) {
-			return nil, fmt.Errorf("annotation %s must be names of gates, separated by commas", GatesAnnotation)
+		if !validReference.MatchString(name) {
+			return nil, fmt.Errorf("annotation %s must be names of gates, or <namespace>/<name>, separated by commas", GatesAnnotation)
 		}
 		if !slices.Contains(refs.Refs, GateReference(name)) {
 			refs.Refs = append(refs.Refs, GateReference(name))

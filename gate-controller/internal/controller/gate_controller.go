@@ -77,7 +77,7 @@ func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
 		return nil
 	}
 	var pipelines pipelinesv1.PipelineList
-	if err := r.List(ctx, &pipelines, client.InNamespace(gate.Namespace), client.MatchingFields{gateIndex: gate.Name}); err != nil {
+	if err := r.List(ctx, &pipelines, client.MatchingFields{gateIndex: client.ObjectKeyFromObject(gate).String()}); err != nil {
 		return fmt.Errorf("listing the Pipelines of the gate: %w", err)
 	}
 	gate.Status.Pipelines = int32(len(pipelines.Items))

@@ -23,7 +23,6 @@ import (
 	"strings"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,16 +87,24 @@ func (r *SourceReconciler) evaluate(ctx context.Context, namespace string, refs 
 	if invalid != nil {
 		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}, nil
 	}
-	found := map[gatingv1.GateReference]*gatingv1.Gate{}
-	for _, ref := range references(refs) {
-		gate := &gatingv1.Gate{}
-		err := r.Get(ctx, types.NamespacedName{Namespace: namespace, Name: string(ref)}, gate)
-		switch {
-		case err == nil:
-			found[ref] = gate
-		case !apierrors.IsNotFound(err):
-			return gatingv1.Evaluation{}, fmt.Errorf("reading gate %s: %w", ref, err)
-		}
+	finder := gatingv1.Finder{
+		Gate: func(name types.NamespacedName) (*gatingv1.Gate, error) {
+			gate := &gatingv1.Gate{}
+			if err := r.Get(ctx, name, gate); err != nil {
+				return nil, client.IgnoreNotFound(err)
+			}
+			return gate, nil
+		},
+		NamespaceLabels: func(name string) (map[string]string, error) {
+			labels := namespaceMetadata()
+			err := r.Get(ctx, types.NamespacedName{Name: name}, labels)
+			return labels.Labels, err
+		},
+		NoCrossNamespaceRefs: r.NoCrossNamespaceRefs,
+	}
+	found, err := finder.Find(namespace, references(refs))
+	if err != nil {
+		return gatingv1.Evaluation{}, err
 	}
 	return gatingv1.Evaluate(refs, found), nil
 }

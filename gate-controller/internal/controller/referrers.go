@@ -25,11 +25,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
 const (
-	// gateIndex finds the sources and Pipelines that name a gate.
+	// gateIndex finds the sources and Pipelines that name a gate, by the gate's namespace and name.
 	gateIndex = "gates"
 	// repositoryIndex finds the HelmCharts that come from a HelmRepository.
 	repositoryIndex = "helmrepository"
@@ -47,7 +48,7 @@ func referrers(ctx context.Context, reader client.Reader, gate types.NamespacedN
 		seen[obj.GetUID()] = true
 	}
 	for _, kind := range source.Kinds {
-		sources, err := list(ctx, reader, kind, gate.Namespace, client.MatchingFields{gateIndex: gate.Name})
+		sources, err := list(ctx, reader, kind, client.MatchingFields{gateIndex: gate.String()})
 		if err != nil {
 			return nil, err
 		}
@@ -70,12 +71,13 @@ func referrers(ctx context.Context, reader client.Reader, gate types.NamespacedN
 
 // chartsOf returns the HelmCharts that come from a HelmRepository.
 func chartsOf(ctx context.Context, reader client.Reader, repository client.Object) ([]source.Source, error) {
-	return list(ctx, reader, source.HelmCharts, repository.GetNamespace(), client.MatchingFields{repositoryIndex: repository.GetName()})
+	return list(ctx, reader, source.HelmCharts,
+		client.InNamespace(repository.GetNamespace()), client.MatchingFields{repositoryIndex: repository.GetName()})
 }
 
-func list(ctx context.Context, reader client.Reader, kind source.Kind, namespace string, index client.MatchingFields) ([]source.Source, error) {
+func list(ctx context.Context, reader client.Reader, kind source.Kind, options ...client.ListOption) ([]source.Source, error) {
 	objects := kind.NewList()
-	if err := reader.List(ctx, objects, client.InNamespace(namespace), index); err != nil {
+	if err := reader.List(ctx, objects, options...); err != nil {
 		return nil, err
 	}
 	var sources []source.Source
@@ -86,11 +88,28 @@ func list(ctx context.Context, reader client.Reader, kind source.Kind, namespace
 	return sources, err
 }
 
-// namesOf returns the names of gates.
-func namesOf(refs []gatingv1.GateReference) []string {
-	names := make([]string, len(refs))
+// gatesOf returns the names of the gates that a source or a Pipeline itself refers to.
+func gatesOf(obj client.Object) []types.NamespacedName {
+	var refs []gatingv1.GateReference
+	switch obj := obj.(type) {
+	case source.Source:
+		own, _ := source.References(obj)
+		refs = references(own)
+	case *pipelinesv1.Pipeline:
+		refs = obj.GateReferences()
+	}
+	names := make([]types.NamespacedName, len(refs))
 	for i, ref := range refs {
-		names[i] = string(ref)
+		names[i] = ref.NamespacedName(obj.GetNamespace())
 	}
 	return names
+}
+
+// indexGates is the content of gateIndex.
+func indexGates(obj client.Object) []string {
+	var keys []string
+	for _, gate := range gatesOf(obj) {
+		keys = append(keys, gate.String())
+	}
+	return keys
 }

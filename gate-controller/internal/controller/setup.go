@@ -21,8 +21,10 @@ import (
 	"reflect"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -55,7 +57,7 @@ func (o Options) controller() controller.Options {
 // IndexSources makes gates' sources be found. It is to be called once, before the controllers are set up.
 func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
 	for _, kind := range source.Kinds {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, kind.New(), gateIndex, gatesOf); err != nil {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, kind.New(), gateIndex, indexGates); err != nil {
 			return err
 		}
 	}
@@ -78,7 +80,18 @@ func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) e
 		b = b.Watches(&source.HelmRepository{}, handler.EnqueueRequestsFromMapFunc(r.chartsOf), builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, claimChanged())))
 	}
+	if !r.NoCrossNamespaceRefs {
+		b = b.WatchesMetadata(namespaceMetadata(), handler.EnqueueRequestsFromMapFunc(r.sourcesIn),
+			builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	}
 	return b.Complete(r)
+}
+
+// namespaceMetadata is what is read and held of Namespaces: the gates' spec.accessFrom selects by their labels.
+func namespaceMetadata() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
 }
 
 // SetupWithManager starts the controller with the manager. It counts Pipelines if the cluster has that kind.
@@ -97,24 +110,12 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 		b = b.Watches(kind.New(), gates, builder.WithPredicates(claimChanged()))
 	}
 	if r.countPipelines {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &pipelinesv1.Pipeline{}, gateIndex, gatesOf); err != nil {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &pipelinesv1.Pipeline{}, gateIndex, indexGates); err != nil {
 			return err
 		}
 		b = b.Watches(&pipelinesv1.Pipeline{}, gates, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	return b.Complete(r)
-}
-
-// gatesOf returns the names of the gates that a source or a Pipeline itself refers to.
-func gatesOf(obj client.Object) []string {
-	switch obj := obj.(type) {
-	case source.Source:
-		refs, _ := source.References(obj)
-		return namesOf(references(refs))
-	case *pipelinesv1.Pipeline:
-		return namesOf(obj.GateReferences())
-	}
-	return nil
 }
 
 // gatesOf returns the gates that may count an object: a HelmChart is counted by those of its HelmRepository too.
@@ -129,7 +130,7 @@ func (r *GateReconciler) gatesOf(ctx context.Context, obj client.Object) []recon
 	}
 	requests := make([]reconcile.Request, len(names))
 	for i, name := range names {
-		requests[i].NamespacedName = types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}
+		requests[i].NamespacedName = name
 	}
 	return requests
 }
@@ -139,6 +140,16 @@ func (r *SourceReconciler) sourcesOf(ctx context.Context, gate client.Object) []
 	sources, err := referrers(ctx, r.Client, client.ObjectKeyFromObject(gate))
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing the sources of a gate failed", "gate", client.ObjectKeyFromObject(gate))
+		return nil
+	}
+	return r.requests(sources)
+}
+
+// sourcesIn returns the sources in a namespace, whose labels decide which gates of other namespaces they may refer to.
+func (r *SourceReconciler) sourcesIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	sources, err := list(ctx, r.Client, r.Kind, client.InNamespace(namespace.GetName()))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing the sources of a namespace failed", "namespace", namespace.GetName())
 		return nil
 	}
 	return r.requests(sources)

@@ -39,6 +39,7 @@ import (
 // +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories;ocirepositories;buckets;helmrepositories;helmcharts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories/status;ocirepositories/status;buckets/status;helmrepositories/status;helmcharts/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // SourceReconciler holds the sources of one kind while their gates are closed.
 type SourceReconciler struct {
@@ -49,6 +50,8 @@ type SourceReconciler struct {
 	Kind source.Kind
 	// Live reads past the cache.
 	Live client.Reader
+	// NoCrossNamespaceRefs denies gates of other namespaces. Namespaces are read and watched only without it.
+	NoCrossNamespaceRefs bool
 }
 
 // Reconcile evaluates a source's gates, holds or releases it, and says so in its condition GatesOpen.
@@ -144,7 +147,7 @@ func (r *SourceReconciler) announce(ctx context.Context, obj source.Source, eval
 		state = "held"
 	}
 	switch evaluation.Reason {
-	case gatingv1.GateNotFoundReason, InvalidGatesReason, GatesFieldLostReason:
+	case gatingv1.GateNotFoundReason, gatingv1.AccessDeniedReason, InvalidGatesReason, GatesFieldLostReason:
 		eventType = corev1.EventTypeWarning
 	}
 	r.Event(obj, eventType, evaluation.Reason, fmt.Sprintf("%s: %s", state, evaluation.Message))

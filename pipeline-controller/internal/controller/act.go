@@ -80,7 +80,7 @@ func (r *PipelineReconciler) confirm(ctx context.Context, planned *pipelinesv1.P
 	}
 	env := fresh.Environment(action.Environment)
 	promotion := fresh.PromotionInto(env)
-	gates, err := readGates(ctx, r.Live, fresh.Namespace, fresh.GateReferences())
+	gates, err := r.findGates(ctx, r.Live, fresh)
 	if err != nil {
 		return "", err
 	}

@@ -19,10 +19,8 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,7 +36,7 @@ const lookTimeout = 10 * time.Second
 
 // observe gathers the world that a plan is made from.
 func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.Pipeline) (plan.World, error) {
-	gates, err := readGates(ctx, r.Client, pipeline.Namespace, pipeline.GateReferences())
+	gates, err := r.findGates(ctx, r.Client, pipeline)
 	if err != nil {
 		return plan.World{}, err
 	}
@@ -86,20 +84,24 @@ func (r *PipelineReconciler) look(ctx context.Context, pipeline *pipelinesv1.Pip
 	return r.PullRequests.Look(ctx, promotion, pipeline.Status.Environments[env].Promotion.PullRequest)
 }
 
-// readGates returns the referenced gates that exist.
-func readGates(ctx context.Context, reader client.Reader, namespace string, refs []gatingv1.GateReference) (map[gatingv1.GateReference]*gatingv1.Gate, error) {
-	gates := map[gatingv1.GateReference]*gatingv1.Gate{}
-	for _, ref := range refs {
-		gate := &gatingv1.Gate{}
-		err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: string(ref)}, gate)
-		switch {
-		case err == nil:
-			gates[ref] = gate
-		case !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("reading gate %s: %w", ref, err)
-		}
+// findGates returns the gates that the Pipeline refers to.
+func (r *PipelineReconciler) findGates(ctx context.Context, reader client.Reader, pipeline *pipelinesv1.Pipeline) (gatingv1.Found, error) {
+	finder := gatingv1.Finder{
+		Gate: func(name types.NamespacedName) (*gatingv1.Gate, error) {
+			gate := &gatingv1.Gate{}
+			if err := reader.Get(ctx, name, gate); err != nil {
+				return nil, client.IgnoreNotFound(err)
+			}
+			return gate, nil
+		},
+		NamespaceLabels: func(name string) (map[string]string, error) {
+			labels := namespaceMetadata()
+			err := reader.Get(ctx, types.NamespacedName{Name: name}, labels)
+			return labels.Labels, err
+		},
+		NoCrossNamespaceRefs: r.NoCrossNamespaceRefs,
 	}
-	return gates, nil
+	return finder.Find(pipeline.Namespace, pipeline.GateReferences())
 }
 
 // promotionOf describes the promotion that the record of an environment is about. For an environment that has left the spec

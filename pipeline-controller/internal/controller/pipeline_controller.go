@@ -42,6 +42,7 @@ import (
 // +kubebuilder:rbac:groups=helm.toolkit.fluxcd.io,resources=helmreleases,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // TargetReader reads the application object of a target in the cluster that the controller runs in. It doesn't block on a
 // watch that has yet to start.
@@ -62,6 +63,8 @@ type PipelineReconciler struct {
 	PullRequests *promote.PullRequests
 	// Notifications promotes by notification.
 	Notifications *promote.Notifications
+	// NoCrossNamespaceRefs denies gates of other namespaces. Namespaces are read and watched only without it.
+	NoCrossNamespaceRefs bool
 	// Now is the clock.
 	Now func() time.Time
 }

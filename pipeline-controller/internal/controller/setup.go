@@ -21,6 +21,8 @@ import (
 	"strings"
 
 	"github.com/fluxcd/pkg/runtime/predicates"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
@@ -62,13 +64,17 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 	if err := indexer.IndexField(ctx, &pipelinesv1.Pipeline{}, targetIndex, indexTargets); err != nil {
 		return err
 	}
-	built, err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		For(&pipelinesv1.Pipeline{}, builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}))).
 		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.pipelinesOfGate), builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrent, RateLimiter: options.RateLimiter}).
-		Build(r)
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrent, RateLimiter: options.RateLimiter})
+	if !r.NoCrossNamespaceRefs {
+		b = b.WatchesMetadata(namespaceMetadata(), handler.EnqueueRequestsFromMapFunc(r.pipelinesIn),
+			builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	}
+	built, err := b.Build(r)
 	if err != nil {
 		return err
 	}
@@ -86,10 +92,17 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 	return nil
 }
 
+// namespaceMetadata is what is read and held of Namespaces: the gates' spec.accessFrom selects by their labels.
+func namespaceMetadata() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
+}
+
 func indexGates(obj client.Object) []string {
 	var keys []string
 	for _, ref := range obj.(*pipelinesv1.Pipeline).GateReferences() {
-		keys = append(keys, string(ref))
+		keys = append(keys, ref.NamespacedName(obj.GetNamespace()).String())
 	}
 	return keys
 }
@@ -115,7 +128,12 @@ func targetKey(kind schema.GroupKind, namespace, name string) string {
 }
 
 func (r *PipelineReconciler) pipelinesOfGate(ctx context.Context, gate client.Object) []reconcile.Request {
-	return r.requests(ctx, client.MatchingFields{gateIndex: gate.GetName()}, client.InNamespace(gate.GetNamespace()))
+	return r.requests(ctx, client.MatchingFields{gateIndex: client.ObjectKeyFromObject(gate).String()})
+}
+
+// pipelinesIn returns the Pipelines in a namespace, whose labels decide which gates of other namespaces they may refer to.
+func (r *PipelineReconciler) pipelinesIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.requests(ctx, client.InNamespace(namespace.GetName()))
 }
 
 func (r *PipelineReconciler) pipelinesOfTarget(ctx context.Context, obj client.Object) []reconcile.Request {

@@ -51,7 +51,7 @@ type World struct {
 	// Targets holds the state of each environment's targets by the environment's name, in the order of the spec.
 	Targets map[string][]target.State
 	// Gates are those that promotions refer to and that exist.
-	Gates map[gatingv1.GateReference]*gatingv1.Gate
+	Gates gatingv1.Found
 	// PullRequests holds, by environment, what became of the pull requests of promotions in state 'created'.
 	PullRequests map[string]PullRequest
 	// Now is the time of the observation.

@@ -432,7 +432,7 @@ func TestPromotionPendingIsTrueExactlyWhileTheFirstEnvironmentIsNotSettled(t *te
 func TestStatusTellsWhatWaitsForWhat(t *testing.T) {
 	g := NewWithT(t)
 	w := with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true), spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion.Manual = true }))
-	w.Gates["freeze"].Annotations = map[string]string{gatingv1.ReasonAnnotation: "release party"}
+	w.Gates["freeze"].Gate.Annotations = map[string]string{gatingv1.ReasonAnnotation: "release party"}
 
 	status := plan.Next(w).Status
 	ready := apimeta.FindStatusCondition(status.Conditions, meta.ReadyCondition)

@@ -68,7 +68,7 @@ func world(environments ...string) plan.World {
 			},
 		},
 		Targets:      map[string][]target.State{},
-		Gates:        map[gatingv1.GateReference]*gatingv1.Gate{},
+		Gates:        gatingv1.Found{},
 		PullRequests: map[string]plan.PullRequest{},
 		Now:          now,
 	}
@@ -133,7 +133,9 @@ func gates(require gatingv1.Requirement, refs ...gatingv1.GateReference) func(*p
 }
 
 func gate(name gatingv1.GateReference, closed bool) func(*plan.World) {
-	return func(w *plan.World) { w.Gates[name] = &gatingv1.Gate{Spec: gatingv1.GateSpec{Closed: closed}} }
+	return func(w *plan.World) {
+		w.Gates[name] = gatingv1.Finding{Gate: &gatingv1.Gate{Spec: gatingv1.GateSpec{Closed: closed}}}
+	}
 }
 
 func pullRequest(env string, seen plan.PullRequest) func(*plan.World) {

@@ -34,6 +34,6 @@ func Gates(in Input) *Result {
 		Met:     evaluation.Open,
 		Reason:  evaluation.Reason,
 		Message: evaluation.Message,
-		Broken:  evaluation.Reason == gatingv1.GateNotFoundReason,
+		Broken:  evaluation.Reason == gatingv1.GateNotFoundReason || evaluation.Reason == gatingv1.AccessDeniedReason,
 	}
 }

@@ -32,7 +32,7 @@ type Input struct {
 	// Promotion is the one that applies to the environment.
 	Promotion *pipelinesv1.Promotion
 	// Gates are those of the Pipeline's namespace that exist, by reference.
-	Gates map[gatingv1.GateReference]*gatingv1.Gate
+	Gates gatingv1.Found
 }
 
 // Result is what a precondition says of a promotion.

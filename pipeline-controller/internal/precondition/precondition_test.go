@@ -33,7 +33,7 @@ func TestEvaluate(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		promotion pipelinesv1.Promotion
-		gates     map[gatingv1.GateReference]*gatingv1.Gate
+		gates     gatingv1.Found
 		met       bool
 		reasons   []string
 	}{
@@ -41,13 +41,13 @@ func TestEvaluate(t *testing.T) {
 		{
 			name:      "an open gate lets it go ahead",
 			promotion: pipelinesv1.Promotion{Gates: gates},
-			gates:     map[gatingv1.GateReference]*gatingv1.Gate{"freeze": {}},
+			gates:     gatingv1.Found{"freeze": {Gate: &gatingv1.Gate{}}},
 			met:       true, reasons: []string{"AllGatesOpen"},
 		},
 		{
 			name:      "a closed gate holds it",
 			promotion: pipelinesv1.Promotion{Gates: gates},
-			gates:     map[gatingv1.GateReference]*gatingv1.Gate{"freeze": closed},
+			gates:     gatingv1.Found{"freeze": {Gate: closed}},
 			reasons:   []string{"GateClosed"},
 		},
 		{
@@ -63,13 +63,13 @@ func TestEvaluate(t *testing.T) {
 		{
 			name:      "every unmet precondition is reported, not just the first",
 			promotion: pipelinesv1.Promotion{Manual: true, Gates: gates},
-			gates:     map[gatingv1.GateReference]*gatingv1.Gate{"freeze": closed},
+			gates:     gatingv1.Found{"freeze": {Gate: closed}},
 			reasons:   []string{"GateClosed", "ApprovalMissing"},
 		},
 		{
 			name:      "an open gate does not make up for a missing approval",
 			promotion: pipelinesv1.Promotion{Manual: true, Gates: gates},
-			gates:     map[gatingv1.GateReference]*gatingv1.Gate{"freeze": {}},
+			gates:     gatingv1.Found{"freeze": {Gate: &gatingv1.Gate{}}},
 			reasons:   []string{"AllGatesOpen", "ApprovalMissing"},
 		},
 	} {
