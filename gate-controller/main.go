@@ -37,6 +37,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -155,6 +156,9 @@ func run(ctx context.Context, opts options) error {
 		}
 	}
 	if err := (&controller.GateReconciler{Client: mgr.GetClient()}).SetupWithManager(ctx, mgr, setup); err != nil {
+		return err
+	}
+	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

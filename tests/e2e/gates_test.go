@@ -173,10 +173,24 @@ spec:
 		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(3))
 		Expect(field(gate, "status", "sources")(ctx)).To(BeEquivalentTo(3))
 		Expect(condition(gate, "Open")(ctx)).To(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "Closed")))
+		Expect(metrics(ctx, world.GateController)).To(And(
+			ContainSubstring(`sluice_gate_closed{name="counted",namespace="flux-system"} 1`),
+			MatchRegexp(`sluice_gate_closed_seconds{name="counted",namespace="flux-system"} [0-9.]*[1-9]`),
+			ContainSubstring(`sluice_gate_sources_held{kind="GitRepository",name="counted",namespace="flux-system"} 3`),
+			ContainSubstring(`sluice_gate_sources_held{kind="Bucket",name="counted",namespace="flux-system"} 0`),
+			MatchRegexp(`sluice_gate_decisions_total{decision="held",kind="GitRepository",reason="GateClosed"} ([3-9]|[1-9]\d)`)))
 
 		closeGate(ctx, "counted", false)
 		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(0))
 		Expect(condition(gate, "Open")(ctx)).To(HaveField("Status", BeEquivalentTo("True")))
+		Expect(metrics(ctx, world.GateController)).To(And(
+			ContainSubstring(`sluice_gate_closed{name="counted",namespace="flux-system"} 0`),
+			ContainSubstring(`sluice_gate_closed_seconds{name="counted",namespace="flux-system"} 0`),
+			ContainSubstring(`sluice_gate_sources_held{kind="GitRepository",name="counted",namespace="flux-system"} 0`)))
+
+		By("deleting it, which leaves no metric behind")
+		Expect(world.Client.Delete(ctx, gate)).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) string { return metrics(ctx, world.GateController) }).ShouldNot(ContainSubstring(`name="counted"`))
 	})
 })
 

@@ -21,6 +21,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +115,20 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 func logOf(process string) (string, error) {
 	log, err := os.ReadFile(filepath.Join(world.Cluster.Dir, "logs", process+".log"))
 	return string(log), err
+}
+
+// metrics returns what a controller tells Prometheus.
+func metrics(ctx context.Context, controller *localcluster.Process) string {
+	GinkgoHelper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+controller.MetricsAddr+"/metrics", nil)
+	Expect(err).NotTo(HaveOccurred())
+	response, err := http.DefaultClient.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(response.StatusCode).To(Equal(http.StatusOK), string(body))
+	return string(body)
 }
 
 // apply applies manifests as an administrator.

@@ -150,6 +150,7 @@ func (r *SourceReconciler) announce(ctx context.Context, obj source.Source, eval
 	case gatingv1.GateNotFoundReason, gatingv1.AccessDeniedReason, InvalidGatesReason, GatesFieldLostReason:
 		eventType = corev1.EventTypeWarning
 	}
+	decisions.WithLabelValues(r.Kind.Name, state, evaluation.Reason).Inc()
 	r.Event(obj, eventType, evaluation.Reason, fmt.Sprintf("%s: %s", state, evaluation.Message))
 	ctrl.LoggerFrom(ctx).Info("gates evaluated", "source", state, "reason", evaluation.Reason, "gates", evaluation.Message)
 }
