@@ -38,7 +38,7 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Pipeline{}, &PipelineList{})
+	scheme.AddKnownTypes(GroupVersion, &Pipeline{}, &PipelineList{}, &PromotionApproval{}, &PromotionApprovalList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -69,7 +69,24 @@ type Environment struct {
 	// Promotion says how a revision gets into this environment. It replaces spec.promotion as a whole.
 	// +optional
 	Promotion *Promotion `json:"promotion,omitempty"`
+
+	// Steady says when the environment has settled on a revision: 'now' (default), when all its targets are ready on it at the
+	// same time, or 'ever', when each of them was ready on it at some time, for environments that are never all ready at once.
+	// +kubebuilder:default=now
+	// +optional
+	Steady Steadiness `json:"steady,omitempty"`
 }
+
+// Steadiness says when an environment has settled on a revision.
+// +kubebuilder:validation:Enum=now;ever
+type Steadiness string
+
+const (
+	// SteadyNow asks for all targets to be ready on the revision at the same time.
+	SteadyNow Steadiness = "now"
+	// SteadyEver asks for each target to have been ready on the revision at some time.
+	SteadyEver Steadiness = "ever"
+)
 
 // Target is a namespace of a cluster, in which the application object is looked up.
 type Target struct {
@@ -88,13 +105,37 @@ type Promotion struct {
 	// +optional
 	Manual bool `json:"manual,omitempty"`
 
-	// Gates hold promotions back while they are closed. They are in the Pipeline's namespace.
+	// Approvals says how many approvals each promotion waits for. Defaults to one if Manual is true, else to none.
+	// +optional
+	Approvals *Approvals `json:"approvals,omitempty"`
+
+	// Gates hold promotions back while they are closed.
 	// +optional
 	Gates *gatingv1.GateReferences `json:"gates,omitempty"`
 
 	// Strategy is the means of promotion: exactly one of 'pull-request' and 'notification'.
 	// +required
 	Strategy Strategy `json:"strategy"`
+}
+
+// Approvals says how many approvals a promotion waits for.
+type Approvals struct {
+	// Required is how many different people have to approve.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	// +required
+	Required int32 `json:"required"`
+}
+
+// RequiredApprovals returns how many different people have to approve each promotion.
+func (p *Promotion) RequiredApprovals() int {
+	switch {
+	case p.Approvals != nil:
+		return int(p.Approvals.Required)
+	case p.Manual:
+		return 1
+	}
+	return 0
 }
 
 // Strategy is the means of promotion: exactly one of PullRequest and Notification.
@@ -220,6 +261,10 @@ type TargetStatus struct {
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
+	// ReadyRevision is the last revision on which the application object was seen ready.
+	// +optional
+	ReadyRevision string `json:"readyRevision,omitempty"`
+
 	// Error says why the application object isn't ready or can't be read. It is empty otherwise.
 	// +optional
 	Error string `json:"error,omitempty"`
@@ -267,6 +312,10 @@ type PromotionRecord struct {
 	// +optional
 	Preconditions []PreconditionStatus `json:"preconditions,omitempty"`
 
+	// Approvers are those who had approved when the preconditions were last looked at.
+	// +optional
+	Approvers []string `json:"approvers,omitempty"`
+
 	// Attempts counts how often the promotion was attempted.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
@@ -295,6 +344,10 @@ type PromotionRecord struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
+	// ArrivalTime is when all targets of the environment were first seen to run the revision.
+	// +optional
+	ArrivalTime *metav1.Time `json:"arrivalTime,omitempty"`
+
 	// PullRequest is the one that carries the promotion.
 	// +optional
 	PullRequest *PullRequestStatus `json:"pullRequest,omitempty"`
@@ -314,6 +367,14 @@ type PreconditionStatus struct {
 	// Message says why, and what would change it.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// LastTransitionTime is when the precondition was last seen to become met or unmet.
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+
+	// NextTransitionTime is when the precondition becomes met or unmet by itself, where that is known.
+	// +optional
+	NextTransitionTime *metav1.Time `json:"nextTransitionTime,omitempty"`
 }
 
 // PullRequestStatus identifies a pull request.

@@ -84,8 +84,12 @@ func (r *PipelineReconciler) confirm(ctx context.Context, planned *pipelinesv1.P
 	if err != nil {
 		return "", err
 	}
+	approvals, err := approvalsOf(ctx, r.Live, fresh)
+	if err != nil {
+		return "", err
+	}
 	return unmet(precondition.Evaluate(precondition.Input{
-		Environment: env.Name, Revision: action.Revision, Promotion: promotion, Gates: gates,
+		Environment: env.Name, Revision: action.Revision, Promotion: promotion, Gates: gates, Approvals: approvals,
 	})), nil
 }
 

@@ -40,10 +40,15 @@ func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.
 	if err != nil {
 		return plan.World{}, err
 	}
+	approvals, err := approvalsOf(ctx, r.Client, pipeline)
+	if err != nil {
+		return plan.World{}, err
+	}
 	world := plan.World{
 		Pipeline:     pipeline,
 		Targets:      map[string][]target.State{},
 		Gates:        gates,
+		Approvals:    approvals,
 		PullRequests: map[string]plan.PullRequest{},
 		Now:          r.Now(),
 	}

@@ -37,6 +37,7 @@ import (
 
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines/status,verbs=update
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=promotionapprovals,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=kustomize.toolkit.fluxcd.io,resources=kustomizations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=helm.toolkit.fluxcd.io,resources=helmreleases,verbs=get;list;watch
@@ -50,6 +51,22 @@ type TargetReader interface {
 	Read(ctx context.Context, app pipelinesv1.LocalAppReference, namespace string) target.State
 }
 
+// PullRequests promotes by pull request.
+type PullRequests interface {
+	// Open makes the pull request of a promotion, or finds the one that was made for it.
+	Open(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome
+	// Look tells what became of a pull request.
+	Look(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest
+	// Withdraw closes the pull request of a promotion, if there is one.
+	Withdraw(ctx context.Context, promotion promote.Promotion, why string) plan.Outcome
+}
+
+// Notifications promotes by notification.
+type Notifications interface {
+	// Notify posts the event of a promotion.
+	Notify(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome
+}
+
 // PipelineReconciler reconciles Pipelines.
 type PipelineReconciler struct {
 	client.Client
@@ -60,9 +77,9 @@ type PipelineReconciler struct {
 	// Targets reads application objects.
 	Targets TargetReader
 	// PullRequests promotes by pull request.
-	PullRequests *promote.PullRequests
+	PullRequests PullRequests
 	// Notifications promotes by notification.
-	Notifications *promote.Notifications
+	Notifications Notifications
 	// NoCrossNamespaceRefs denies gates of other namespaces. Namespaces are read and watched only without it.
 	NoCrossNamespaceRefs bool
 	// Now is the clock.
@@ -92,7 +109,13 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		if err != nil {
 			return ctrl.Result{}, err
 		}
+		if err := r.adopt(ctx, pipeline, world.Approvals); err != nil {
+			return ctrl.Result{}, err
+		}
 		next := plan.Next(world)
+		if err := r.collect(ctx, pipeline, next.StaleApprovals, next.Status.Revision); err != nil {
+			return ctrl.Result{}, err
+		}
 		if err := r.write(ctx, pipeline, next.Status); err != nil {
 			return conflictIsNews(err)
 		}

@@ -64,11 +64,15 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 	if err := indexer.IndexField(ctx, &pipelinesv1.Pipeline{}, targetIndex, indexTargets); err != nil {
 		return err
 	}
+	if err := indexer.IndexField(ctx, &pipelinesv1.PromotionApproval{}, pipelinesv1.ApprovalPipelineField, indexApprovals); err != nil {
+		return err
+	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(&pipelinesv1.Pipeline{}, builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}))).
 		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.pipelinesOfGate), builder.WithPredicates(
 			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&pipelinesv1.PromotionApproval{}, handler.EnqueueRequestsFromMapFunc(pipelineOf)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrent, RateLimiter: options.RateLimiter})
 	if !r.NoCrossNamespaceRefs {
 		b = b.WatchesMetadata(namespaceMetadata(), handler.EnqueueRequestsFromMapFunc(r.pipelinesIn),

@@ -21,6 +21,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -35,6 +36,7 @@ func (p *planner) showTargets() {
 	for i := range spec.Environments {
 		env := &spec.Environments[i]
 		inSpec[env.Name] = true
+		before := p.environment(env.Name).Targets
 		shown := make([]pipelinesv1.TargetStatus, len(p.Targets[env.Name]))
 		for j, state := range p.Targets[env.Name] {
 			shown[j] = pipelinesv1.TargetStatus{
@@ -43,6 +45,7 @@ func (p *planner) showTargets() {
 				Ready:         state.Ready,
 				Revision:      state.Revision,
 				Error:         state.Message,
+				ReadyRevision: readyRevision(state, before, env.Targets[j]),
 			}
 		}
 		p.environment(env.Name).Targets = shown
@@ -50,6 +53,19 @@ func (p *planner) showTargets() {
 	maps.DeleteFunc(p.pipeline.Status.Environments, func(name string, status *pipelinesv1.EnvironmentStatus) bool {
 		return !inSpec[name] && !mayHavePullRequest(status.Promotion)
 	})
+}
+
+// readyRevision returns the last revision that a target was seen ready on.
+func readyRevision(now target.State, before []pipelinesv1.TargetStatus, spec pipelinesv1.Target) string {
+	if now.Ready {
+		return now.Revision
+	}
+	for _, old := range before {
+		if old.Namespace == spec.Namespace && equality.Semantic.DeepEqual(old.ClusterAppRef.ClusterRef, spec.ClusterRef) {
+			return old.ReadyRevision
+		}
+	}
+	return ""
 }
 
 // followPullRequests takes over what became of the pull requests.

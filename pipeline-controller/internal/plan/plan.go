@@ -24,7 +24,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -50,8 +49,10 @@ type World struct {
 	Pipeline *pipelinesv1.Pipeline
 	// Targets holds the state of each environment's targets by the environment's name, in the order of the spec.
 	Targets map[string][]target.State
-	// Gates are those that promotions refer to and that exist.
+	// Gates are what promotions' references to gates were found to name.
 	Gates gatingv1.Found
+	// Approvals are those of the Pipeline.
+	Approvals []pipelinesv1.PromotionApproval
 	// PullRequests holds, by environment, what became of the pull requests of promotions in state 'created'.
 	PullRequests map[string]PullRequest
 	// Now is the time of the observation.
@@ -98,6 +99,9 @@ type Plan struct {
 	Status pipelinesv1.PipelineStatus
 	// Action to take once the status was written; nil when there is nothing to do.
 	Action *Action
+	// StaleApprovals are of revisions that the run's has taken the place of, or of environments that are gone. They are to be
+	// deleted before the status is written: an approval must not outlive the run that it was given in.
+	StaleApprovals []pipelinesv1.PromotionApproval
 	// RequeueAfter is when to look again though nothing was seen to change; zero when only a change can matter.
 	RequeueAfter time.Duration
 }
@@ -130,7 +134,7 @@ func Next(world World) Plan {
 	unsettled := p.settle()
 	p.conclude(p.run(unsettled), unsettled)
 
-	plan := Plan{Status: p.pipeline.Status, Action: p.action}
+	plan := Plan{Status: p.pipeline.Status, Action: p.action, StaleApprovals: p.staleApprovals()}
 	if !p.wake.IsZero() {
 		plan.RequeueAfter = max(p.wake.Sub(p.Now), time.Second)
 	}
@@ -199,7 +203,7 @@ func validate(pipeline *pipelinesv1.Pipeline) error {
 	return nil
 }
 
-// settled returns the revision on which all targets of an environment are ready, or what keeps them from it.
+// settled returns the revision that an environment has settled on, or what keeps it from one.
 func (p *planner) settled(env *pipelinesv1.Environment) (string, *verdict) {
 	states := p.Targets[env.Name]
 	if len(states) == 0 {
@@ -208,35 +212,55 @@ func (p *planner) settled(env *pipelinesv1.Environment) (string, *verdict) {
 	if unknown := p.unknownTarget(env); unknown != nil {
 		return "", unknown
 	}
+	first := p.readyOn(env, 0)
 	for i, state := range states {
+		readyOn := p.readyOn(env, i)
 		switch {
-		case !state.Ready:
+		case readyOn == "" && !state.Ready:
 			return "", pending("%s: %s is not ready: %s", env.Name, p.describe(env, i), state.Message)
-		case state.Revision == "":
+		case readyOn == "":
 			return "", pending("%s: %s has not applied any revision", env.Name, p.describe(env, i))
-		case !revision.Equal(state.Revision, states[0].Revision):
-			return "", pending("%s: its targets run different revisions, %s and %s", env.Name,
-				revision.Short(states[0].Revision), revision.Short(state.Revision))
+		case !revision.Equal(readyOn, first):
+			return "", pending("%s: its targets run different revisions, %s and %s", env.Name, revision.Short(first), revision.Short(readyOn))
 		}
 	}
-	return states[0].Revision, nil
+	return first, nil
+}
+
+// readyOn returns the revision that a target counts as ready on: the one that it is ready on now, or, in an environment whose
+// targets are never all ready at once, the one that it was last ready on. It is empty if there is none.
+func (p *planner) readyOn(env *pipelinesv1.Environment, i int) string {
+	state := p.Targets[env.Name][i]
+	switch {
+	case !state.Known:
+		return ""
+	case state.Ready:
+		return state.Revision
+	case env.Steady == pipelinesv1.SteadyEver:
+		return p.environment(env.Name).Targets[i].ReadyRevision
+	}
+	return ""
 }
 
 // advance looks at one environment after the first. It returns nil when the run goes on to the next one.
 func (p *planner) advance(env *pipelinesv1.Environment, current string) *verdict {
 	states := p.Targets[env.Name]
-	runs := func(state target.State) bool { return revision.Equal(state.Revision, current) }
-	settled := func(state target.State) bool { return state.Known && state.Ready && runs(state) }
-
-	if !slices.ContainsFunc(states, func(state target.State) bool { return !settled(state) }) {
+	unsettled, reached := -1, false
+	for i, state := range states {
+		settled := revision.Equal(p.readyOn(env, i), current)
+		reached = reached || settled || revision.Equal(state.Revision, current)
+		if !settled && unsettled < 0 {
+			unsettled = i
+		}
+	}
+	if unsettled < 0 {
 		p.arrived(env, current)
 		return nil
 	}
 	if unknown := p.unknownTarget(env); unknown != nil {
 		return unknown
 	}
-	if slices.ContainsFunc(states, runs) {
-		unsettled := slices.IndexFunc(states, func(state target.State) bool { return !settled(state) })
+	if reached {
 		why := states[unsettled].Message
 		if why == "" {
 			why = "it runs " + revision.Short(states[unsettled].Revision)
@@ -270,10 +294,12 @@ func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Pro
 		return fine(pipelinesv1.PromotionAbandonedReason, "%s: %s is not promoted: %s", env.Name, revision.Short(current), record.Message)
 	}
 
-	results := precondition.Evaluate(precondition.Input{
-		Environment: env.Name, Revision: current, Promotion: promotion, Gates: p.Gates,
-	})
-	showPreconditions(status, current, results)
+	input := precondition.Input{
+		Environment: env.Name, Revision: current, Promotion: promotion, Gates: p.Gates, Approvals: p.Approvals,
+	}
+	results := precondition.Evaluate(input)
+	record.Approvers = precondition.Approvers(input)
+	p.showPreconditions(status, current, results)
 	if record.State == pipelinesv1.PromotionCreated {
 		return p.awaitMerge(env.Name, record)
 	}
@@ -333,6 +359,21 @@ func (p *planner) backoff(record *pipelinesv1.PromotionRecord) bool {
 		return true
 	}
 	return false
+}
+
+// staleApprovals returns the approvals that the run has left behind. While no revision has settled nothing is said of any.
+func (p *planner) staleApprovals() []pipelinesv1.PromotionApproval {
+	current := p.pipeline.Status.Revision
+	if current == "" || p.pipeline.Spec.Suspend {
+		return nil
+	}
+	var stale []pipelinesv1.PromotionApproval
+	for _, approval := range p.Approvals {
+		if !revision.Equal(approval.Spec.Revision, current) || p.pipeline.Environment(approval.Spec.Environment) == nil {
+			stale = append(stale, approval)
+		}
+	}
+	return stale
 }
 
 func (p *planner) wakeAt(t time.Time) {

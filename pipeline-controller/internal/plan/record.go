@@ -191,29 +191,45 @@ func (p *planner) arrived(env *pipelinesv1.Environment, current string) {
 	status := p.environment(env.Name)
 	status.WaitingApproval.Revision = ""
 	record := status.Promotion
+	if record == nil || !revision.Equal(record.Revision, current) {
+		return
+	}
 	switch {
-	case record == nil || record.State.Ended() || record.State == pipelinesv1.PromotionCreated:
-	case !revision.Equal(record.Revision, current):
+	case record.State.Ended() || record.State == pipelinesv1.PromotionCreated:
 	case record.Attempts == 0:
 		archive(status)
+		return
 	default:
 		end(record, pipelinesv1.PromotionSucceeded, "the environment runs the revision", p.Now)
 	}
+	if record.ArrivalTime == nil {
+		record.ArrivalTime = ptr(metav1.NewTime(p.Now))
+	}
 }
 
-// showPreconditions writes into the status what the preconditions say, and what waits for a person.
-func showPreconditions(status *pipelinesv1.EnvironmentStatus, current string, results []precondition.Result) {
-	record := status.Promotion
-	record.Preconditions = nil
+// showPreconditions writes into the status what the preconditions say, since when, and what waits for a person.
+func (p *planner) showPreconditions(status *pipelinesv1.EnvironmentStatus, current string, results []precondition.Result) {
+	before := status.Promotion.Preconditions
+	shown := make([]pipelinesv1.PreconditionStatus, len(results))
 	status.WaitingApproval.Revision = ""
-	for _, result := range results {
-		record.Preconditions = append(record.Preconditions, pipelinesv1.PreconditionStatus{
-			Type: result.Type, Met: result.Met, Reason: result.Reason, Message: result.Message,
-		})
+	for i, result := range results {
+		shown[i] = pipelinesv1.PreconditionStatus{
+			Type: result.Type, Met: result.Met, Reason: result.Reason, Message: result.Message, LastTransitionTime: ptr(metav1.NewTime(p.Now)),
+		}
+		for _, old := range before {
+			if old.Type == result.Type && old.Met == result.Met && old.LastTransitionTime != nil {
+				shown[i].LastTransitionTime = old.LastTransitionTime
+			}
+		}
+		if !result.NextTransition.IsZero() {
+			shown[i].NextTransitionTime = ptr(metav1.NewTime(result.NextTransition))
+			p.wakeAt(result.NextTransition)
+		}
 		if result.Type == precondition.ApprovalType && !result.Met {
 			status.WaitingApproval.Revision = current
 		}
 	}
+	status.Promotion.Preconditions = shown
 }
 
 // backoffFor doubles with each attempt, up to a limit, and is spread by a fifth so that promotions which failed together

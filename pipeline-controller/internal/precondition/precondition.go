@@ -19,6 +19,8 @@ limitations under the License.
 package precondition
 
 import (
+	"time"
+
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
@@ -31,8 +33,10 @@ type Input struct {
 	Revision string
 	// Promotion is the one that applies to the environment.
 	Promotion *pipelinesv1.Promotion
-	// Gates are those of the Pipeline's namespace that exist, by reference.
+	// Gates are what the references to gates were found to name.
 	Gates gatingv1.Found
+	// Approvals are those of the Pipeline, for whatever environment and revision.
+	Approvals []pipelinesv1.PromotionApproval
 }
 
 // Result is what a precondition says of a promotion.
@@ -47,6 +51,8 @@ type Result struct {
 	Message string
 	// Broken tells that the precondition will stay unmet until someone mends something, such as a gate that doesn't exist.
 	Broken bool
+	// NextTransition is when the precondition becomes met or unmet by itself; zero where that isn't known.
+	NextTransition time.Time
 }
 
 // Func is a precondition. It returns nil where the promotion does not ask for it.
