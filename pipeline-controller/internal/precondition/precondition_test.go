@@ -17,9 +17,12 @@ limitations under the License.
 package precondition_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -34,6 +37,7 @@ func TestEvaluate(t *testing.T) {
 		name      string
 		promotion pipelinesv1.Promotion
 		gates     gatingv1.Found
+		approvals []pipelinesv1.PromotionApproval
 		met       bool
 		reasons   []string
 	}{
@@ -72,11 +76,47 @@ func TestEvaluate(t *testing.T) {
 			gates:     gatingv1.Found{"freeze": {Gate: &gatingv1.Gate{}}},
 			reasons:   []string{"AllGatesOpen", "ApprovalMissing"},
 		},
+		{
+			name:      "a closed gate holds what is approved",
+			promotion: pipelinesv1.Promotion{Manual: true, Gates: gates},
+			gates:     gatingv1.Found{"freeze": {Gate: closed}},
+			approvals: approvals("prod v1 ada"),
+			reasons:   []string{"GateClosed", "Approved"},
+		},
+		{
+			name:      "one approval lets a manual promotion go ahead",
+			promotion: pipelinesv1.Promotion{Manual: true},
+			approvals: approvals("prod v1 ada"),
+			met:       true, reasons: []string{"Approved"},
+		},
+		{
+			name:      "approvals of another revision or environment don't count",
+			promotion: pipelinesv1.Promotion{Manual: true},
+			approvals: approvals("prod v2 ada", "staging v1 ada"),
+			reasons:   []string{"ApprovalMissing"},
+		},
+		{
+			name:      "required approvals ask for people without 'manual' too",
+			promotion: pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: 1}},
+			reasons:   []string{"ApprovalMissing"},
+		},
+		{
+			name:      "the same person twice is one",
+			promotion: pipelinesv1.Promotion{Manual: true, Approvals: &pipelinesv1.Approvals{Required: 2}},
+			approvals: approvals("prod v1 ada", "prod v1 ada"),
+			reasons:   []string{"ApprovalMissing"},
+		},
+		{
+			name:      "two people are two",
+			promotion: pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: 2}},
+			approvals: approvals("prod v1 bob", "prod v1 ada"),
+			met:       true, reasons: []string{"Approved"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
 			results := precondition.Evaluate(precondition.Input{
-				Environment: "prod", Revision: "v1", Promotion: &test.promotion, Gates: test.gates,
+				Environment: "prod", Revision: "v1", Promotion: &test.promotion, Gates: test.gates, Approvals: test.approvals,
 			})
 			var reasons []string
 			for _, result := range results {
@@ -86,4 +126,41 @@ func TestEvaluate(t *testing.T) {
 			g.Expect(precondition.Met(results)).To(Equal(test.met))
 		})
 	}
+}
+
+// approvals reads "<environment> <revision> <approver>".
+func approvals(words ...string) []pipelinesv1.PromotionApproval {
+	var all []pipelinesv1.PromotionApproval
+	for _, word := range words {
+		part := strings.Fields(word)
+		all = append(all, pipelinesv1.PromotionApproval{
+			Spec: pipelinesv1.PromotionApprovalSpec{Environment: part[0], Revision: part[1], ApprovedBy: part[2]},
+		})
+	}
+	return all
+}
+
+func TestApprovalTellsHowManyAreMissing(t *testing.T) {
+	for _, test := range []struct {
+		required  int32
+		approvals []pipelinesv1.PromotionApproval
+		message   string
+	}{
+		{1, nil, "a person's approval is missing"},
+		{2, nil, "0 of 2 approvals"},
+		{2, approvals("prod v1 ada"), "1 of 2 approvals, by ada"},
+		{2, approvals("prod v1 bob", "prod v1 ada"), "approved by ada, bob"},
+	} {
+		result := precondition.Approval(precondition.Input{
+			Environment: "prod", Revision: "v1", Approvals: test.approvals,
+			Promotion: &pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: test.required}},
+		})
+		NewWithT(t).Expect(result.Message).To(Equal(test.message))
+	}
+}
+
+func TestAnApprovalThatIsBeingDeletedDoesNotCount(t *testing.T) {
+	given := approvals("prod v1 ada")
+	given[0].DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	NewWithT(t).Expect(precondition.Approvers(precondition.Input{Environment: "prod", Revision: "v1", Approvals: given})).To(BeEmpty())
 }

@@ -1,0 +1,152 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+)
+
+func approval(env, revision, by string) func(*plan.World) {
+	return func(w *plan.World) {
+		w.Approvals = append(w.Approvals, *pipelinesv1.NewPromotionApproval("default", pipelinesv1.PromotionApprovalSpec{
+			Environment: env, Revision: revision, ApprovedBy: by,
+		}))
+	}
+}
+
+func manual(spec *pipelinesv1.PipelineSpec) { spec.Promotion.Manual = true }
+
+func TestAnApprovalStartsTheAttemptAndStaysInTheRecord(t *testing.T) {
+	g := NewWithT(t)
+	next := plan.Next(with(world("v2", "v1"), spec(manual), approval("staging", "v2", "ada")))
+	g.Expect(next.Action).To(HaveValue(HaveField("Kind", plan.OpenPullRequest)))
+	g.Expect(next.Status.Environments["staging"].WaitingApproval.Revision).To(BeEmpty())
+	g.Expect(next.Status.Environments["staging"].Promotion.Approvers).To(Equal([]string{"ada"}))
+}
+
+func TestStaleApprovals(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		world plan.World
+		stale []string
+	}{
+		{"those of the current revision stay, promoted or not", with(world("v2", "v2", "v1"), approval("staging", "v2", "a"), approval("prod", "v2", "b")), nil},
+		{"those of another revision go", with(world("v2", "v1"), approval("staging", "v1", "a"), approval("staging", "v2", "b")), []string{"a"}},
+		{"those of an environment that is gone go", with(world("v2", "v1"), approval("prod", "v2", "a")), []string{"a"}},
+		{"all stay while no revision has settled", with(world("v2!", "v1"), approval("staging", "v1", "a")), nil},
+		{"all stay while the Pipeline is suspended", with(world("v2", "v1"), approval("staging", "v1", "a"),
+			spec(func(s *pipelinesv1.PipelineSpec) { s.Suspend = true })), nil},
+		{"a revision by another name with the same digest stays", with(
+			world("v1@sha1:0123456789012345678901234567890123456789", "v0"), approval("staging", "main@sha1:0123456789012345678901234567890123456789", "a")), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var stale []string
+			for _, approval := range plan.Next(test.world).StaleApprovals {
+				stale = append(stale, approval.Spec.ApprovedBy)
+			}
+			NewWithT(t).Expect(stale).To(Equal(test.stale))
+		})
+	}
+}
+
+func TestPreconditionsTellSinceWhen(t *testing.T) {
+	g := NewWithT(t)
+	since := func(status pipelinesv1.PipelineStatus) *metav1.Time {
+		return status.Environments["staging"].Promotion.Preconditions[0].LastTransitionTime
+	}
+	w := with(world("v2", "v1"), spec(manual))
+	first := plan.Next(w).Status
+	g.Expect(since(first).Time).To(BeTemporally("==", now))
+
+	w.Pipeline.Status = first
+	w.Now = now.Add(time.Minute)
+	second := plan.Next(w).Status
+	g.Expect(since(second).Time).To(BeTemporally("==", now), "nothing has changed")
+
+	w.Pipeline.Status = second
+	approval("staging", "v2", "ada")(&w)
+	g.Expect(since(plan.Next(w).Status).Time).To(BeTemporally("==", now.Add(time.Minute)), "it is met since then")
+}
+
+// ready says on what the targets of an environment were last seen ready.
+func ready(env string, revisions ...string) func(*plan.World) {
+	return func(w *plan.World) {
+		status := w.Pipeline.Status.Environments[env]
+		if status == nil {
+			status = &pipelinesv1.EnvironmentStatus{}
+			w.Pipeline.Status.Environments[env] = status
+		}
+		for i, revision := range revisions {
+			namespace := env + string(rune('a'+i))
+			w.Pipeline.Environment(env).Targets[i].Namespace = namespace
+			status.Targets = append(status.Targets, pipelinesv1.TargetStatus{Namespace: namespace, ReadyRevision: revision})
+		}
+	}
+}
+
+func ever(env string) func(*plan.World) {
+	return func(w *plan.World) { w.Pipeline.Environment(env).Steady = pipelinesv1.SteadyEver }
+}
+
+func TestSteadyEver(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		world  plan.World
+		reason string
+	}{
+		{"a target that was ready on the revision counts though it isn't now", with(world("v2 v2!", "v1"), ever("dev"), ready("dev", "v2", "v2")), "Promoting"},
+		{"by default it doesn't", with(world("v2 v2!", "v1"), ready("dev", "v2", "v2")), "EnvironmentNotReady"},
+		{"a target that never was ready on it doesn't", with(world("v2 v2!", "v1"), ever("dev"), ready("dev", "v2", "v1")), "EnvironmentNotReady"},
+		{"a target that never was ready at all doesn't", with(world("v2 v2!", "v1"), ever("dev"), ready("dev", "v2", "")), "EnvironmentNotReady"},
+		{"a target that can't be read stops the run", with(world("v2 ?", "v1"), ever("dev"), ready("dev", "v2", "v2")), "TargetNotReadable"},
+		{"later environments are done when each target was ready on it", with(world("v2", "v2! v2"), ever("staging"), ready("staging", "v2", "v2")), "UpToDate"},
+		{"later environments roll out until then", with(world("v2", "v2! v2"), ever("staging"), ready("staging", "v1", "v2")), "RollingOut"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(plan.Next(test.world).Status.Conditions).To(ContainElement(And(HaveField("Type", "Ready"), HaveField("Reason", test.reason))))
+		})
+	}
+}
+
+func TestATargetsReadyRevisionIsKeptWhileItIsNotReady(t *testing.T) {
+	g := NewWithT(t)
+	target := func(w plan.World) string { return plan.Next(w).Status.Environments["dev"].Targets[0].ReadyRevision }
+	g.Expect(target(with(world("v2!"), ready("dev", "v1")))).To(Equal("v1"))
+	g.Expect(target(with(world("?"), ready("dev", "v1")))).To(Equal("v1"))
+	g.Expect(target(with(world("v2"), ready("dev", "v1")))).To(Equal("v2"))
+}
+
+func TestTheRecordTellsWhenTheRevisionArrived(t *testing.T) {
+	g := NewWithT(t)
+	arrived := func(w plan.World) *metav1.Time {
+		return plan.Next(w).Status.Environments["staging"].Promotion.ArrivalTime
+	}
+	g.Expect(arrived(with(world("v2", "v1"), record("staging", "v2", "succeeded")))).To(BeNil())
+	w := with(world("v2", "v2"), record("staging", "v2", "succeeded"))
+	g.Expect(arrived(w).Time).To(BeTemporally("==", now))
+	w.Pipeline.Status = plan.Next(w).Status
+	w.Now = now.Add(time.Hour)
+	g.Expect(arrived(w).Time).To(BeTemporally("==", now), "it is told once")
+}
