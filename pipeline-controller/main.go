@@ -37,6 +37,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -142,6 +143,9 @@ func run(ctx context.Context, opts options) error {
 		Concurrent:  opts.concurrent,
 		RateLimiter: fluxcontroller.GetRateLimiter(opts.rateLimiter),
 	}); err != nil {
+		return err
+	}
+	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

@@ -152,6 +152,15 @@ spec:
 		Expect(world.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "shop"}, shop)).To(Succeed())
 		Expect(shop.Status.Environments["prod"].Promotion.Approvers).To(Equal([]string{user("ada"), user("bob")}))
 
+		By("telling of it where existing Alerts look, and in metrics")
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			return run(ctx, "kubectl", "events", "--namespace", namespace+"-prod", "--for", "kustomization/shop")
+		}).Should(ContainSubstring("pipeline approvals/shop: prod: v2.0.0@sha1:"))
+		Expect(metrics(ctx, world.PipelineController)).To(And(
+			ContainSubstring(`sluice_pipeline_promotion{environment="prod",name="shop",namespace="approvals",state="succeeded"} 1`),
+			MatchRegexp(`sluice_promotion_precondition_wait_seconds_count{type="Approval"} [1-9]`),
+			MatchRegexp(`sluice_promotion_promoted_seconds_count [1-9]`)))
+
 		By("being owned by its Pipeline")
 		Expect(world.Client.Get(ctx, client.ObjectKeyFromObject(second), second)).To(Succeed())
 		Expect(second.OwnerReferences).To(ConsistOf(HaveField("UID", shop.UID)))

@@ -38,10 +38,12 @@ var reasonOf = map[pipelinesv1.PromotionState]string{
 	pipelinesv1.PromotionFailed:     pipelinesv1.PromotionFailedReason,
 }
 
-// announce tells of every promotion that the status moved on, in an event and in the log.
+// announce tells of every promotion that the status moved on: in the log, in metrics, and in events on the Pipeline and on the
+// environment's applications. Flux's Alerts know no Pipelines, but those that exist for the applications carry the latter.
 func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1.Pipeline, before pipelinesv1.PipelineStatus) {
 	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
 		record := pipeline.Status.Environments[env].Promotion
+		measure(before.Environments[env], record)
 		if record == nil || !moved(before.Environments[env], record) {
 			continue
 		}
@@ -55,8 +57,26 @@ func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1
 		}
 		message = fmt.Sprintf("%s: %s: %s", env, revision.Short(record.Revision), message)
 		r.Event(pipeline, eventType, reason, message)
+		for _, app := range r.applications(ctx, pipeline, env) {
+			r.Event(&app, eventType, reason, fmt.Sprintf("pipeline %s/%s: %s", pipeline.Namespace, pipeline.Name, message))
+		}
 		ctrl.LoggerFrom(ctx).Info(message, "environment", env, "revision", record.Revision, "state", record.State)
 	}
+}
+
+// applications refers to the application objects of an environment that can be read.
+func (r *PipelineReconciler) applications(ctx context.Context, pipeline *pipelinesv1.Pipeline, name string) []corev1.ObjectReference {
+	var found []corev1.ObjectReference
+	env := pipeline.Environment(name)
+	if env == nil {
+		return nil
+	}
+	for _, t := range env.Targets {
+		if state := r.readTarget(ctx, pipeline, t); state.Known {
+			found = append(found, state.Object)
+		}
+	}
+	return found
 }
 
 // moved tells whether the record says something of a promotion that was not said before. An error that repeats itself was.

@@ -19,6 +19,7 @@ package controller
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/predicates"
 	corev1 "k8s.io/api/core/v1"
@@ -89,8 +90,7 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 		Watch: func(kind schema.GroupVersionKind) error {
 			obj := &unstructured.Unstructured{}
 			obj.SetGroupVersionKind(kind)
-			return built.Watch(source.Kind[client.Object](mgr.GetCache(), obj,
-				handler.EnqueueRequestsFromMapFunc(r.pipelinesOfTarget), stateChanged()))
+			return built.Watch(source.Kind[client.Object](mgr.GetCache(), obj, r.queuePipelinesOfTarget(), stateChanged()))
 		},
 	}
 	return nil
@@ -138,6 +138,42 @@ func (r *PipelineReconciler) pipelinesOfGate(ctx context.Context, gate client.Ob
 // pipelinesIn returns the Pipelines in a namespace, whose labels decide which gates of other namespaces they may refer to.
 func (r *PipelineReconciler) pipelinesIn(ctx context.Context, namespace client.Object) []reconcile.Request {
 	return r.requests(ctx, client.InNamespace(namespace.GetName()))
+}
+
+// flickerPatience is longer than Flux's controllers take, as a rule, to look at an application that hasn't changed.
+const flickerPatience = 5 * time.Second
+
+// queuePipelinesOfTarget queues the Pipelines of an application object that has changed. Flux's controllers make an application
+// Unknown at each interval, and ready again a moment later: if that is all, the Pipelines are left alone for that moment.
+func (r *PipelineReconciler) queuePipelinesOfTarget() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(ctx context.Context, obj client.Object, to queue, wait time.Duration) {
+		for _, request := range r.pipelinesOfTarget(ctx, obj) {
+			to.AddAfter(request, wait)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, to queue) { add(ctx, e.Object, to, 0) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, to queue) { add(ctx, e.Object, to, 0) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, to queue) {
+			wait := time.Duration(0)
+			if flickers(e.ObjectOld, e.ObjectNew) {
+				wait = flickerPatience
+			}
+			add(ctx, e.ObjectNew, to, wait)
+		},
+	}
+}
+
+// flickers tells whether an application has only ceased to be ready because its controller looks at it.
+func flickers(before, after client.Object) bool {
+	old, oldOK := before.(*unstructured.Unstructured)
+	now, nowOK := after.(*unstructured.Unstructured)
+	if !oldOK || !nowOK {
+		return false
+	}
+	was, is := target.StateOf(old), target.StateOf(now)
+	return was.Ready && is.Reconciling && was.Revision == is.Revision
 }
 
 func (r *PipelineReconciler) pipelinesOfTarget(ctx context.Context, obj client.Object) []reconcile.Request {

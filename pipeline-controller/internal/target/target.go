@@ -18,6 +18,8 @@ limitations under the License.
 package target
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -28,10 +30,14 @@ type State struct {
 	Known bool
 	// Ready is true if the application object's Ready condition is True for its current generation.
 	Ready bool
+	// Reconciling is true if that condition is Unknown: its controller is at work on it.
+	Reconciling bool
 	// Revision is the one that the application object runs; empty if it never applied any.
 	Revision string
 	// Message says why the target isn't known or isn't ready. Empty otherwise.
 	Message string
+	// Object refers to the application object, for events about it. It is zero if the target isn't known.
+	Object corev1.ObjectReference
 }
 
 const (
@@ -59,8 +65,17 @@ func StateOf(obj *unstructured.Unstructured) State {
 	if len(revision) > longestRevision {
 		return Unknown("the revision in its status is too long to be one")
 	}
-	ready, message := readiness(obj)
-	return State{Known: true, Ready: ready, Revision: revision, Message: cut(message)}
+	status, message := readiness(obj)
+	return State{
+		Known:       true,
+		Ready:       status == metav1.ConditionTrue,
+		Reconciling: status == metav1.ConditionUnknown,
+		Revision:    revision,
+		Message:     cut(message),
+		Object: corev1.ObjectReference{
+			APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(),
+		},
+	}
 }
 
 func cut(message string) string {
@@ -94,9 +109,9 @@ func helmReleaseRevision(obj *unstructured.Unstructured) string {
 
 // readiness reads the Ready condition, which counts only if it was made for the current generation: right after a change of
 // the spec it still tells of the spec before.
-func readiness(obj *unstructured.Unstructured) (ready bool, message string) {
+func readiness(obj *unstructured.Unstructured) (status metav1.ConditionStatus, message string) {
 	if !observed(obj.Object, obj.GetGeneration(), "status", "observedGeneration") {
-		return false, "its latest change is not reconciled yet"
+		return metav1.ConditionFalse, "its latest change is not reconciled yet"
 	}
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, entry := range conditions {
@@ -105,18 +120,21 @@ func readiness(obj *unstructured.Unstructured) (ready bool, message string) {
 			continue
 		}
 		if !observed(condition, obj.GetGeneration(), "observedGeneration") {
-			return false, "its latest change is not reconciled yet"
+			return metav1.ConditionFalse, "its latest change is not reconciled yet"
 		}
-		if condition["status"] == "True" {
-			return true, ""
+		if condition["status"] == string(metav1.ConditionTrue) {
+			return metav1.ConditionTrue, ""
 		}
 		message, _ := condition["message"].(string)
 		if message == "" {
 			message = "not ready"
 		}
-		return false, message
+		if condition["status"] == string(metav1.ConditionUnknown) {
+			return metav1.ConditionUnknown, message
+		}
+		return metav1.ConditionFalse, message
 	}
-	return false, "it has no Ready condition yet"
+	return metav1.ConditionFalse, "it has no Ready condition yet"
 }
 
 // observed tells whether the field is at the generation. A kind without the field has nothing to compare.

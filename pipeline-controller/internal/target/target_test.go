@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -85,6 +86,12 @@ func TestStateOf(t *testing.T) {
 				status: {lastAppliedRevision: 7, observedGeneration: "x", conditions: [7, {type: Ready, status: True}]}}`,
 			want: target.State{Known: true, Message: "not ready"},
 		},
+		{
+			name: "a controller at work on an object says so, and it isn't ready meanwhile",
+			object: `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {generation: 2},
+				status: {observedGeneration: 2, lastAppliedRevision: main@sha1:a, conditions: [{type: Ready, status: Unknown, message: Reconciliation in progress}]}}`,
+			want: target.State{Known: true, Reconciling: true, Revision: "main@sha1:a", Message: "Reconciliation in progress"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -92,7 +99,10 @@ func TestStateOf(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			obj := &unstructured.Unstructured{}
 			g.Expect(obj.UnmarshalJSON(json)).To(Succeed())
-			g.Expect(target.StateOf(obj)).To(Equal(test.want))
+			state := target.StateOf(obj)
+			g.Expect(state.Object).To(Equal(corev1.ObjectReference{APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind()}))
+			state.Object = corev1.ObjectReference{}
+			g.Expect(state).To(Equal(test.want))
 		})
 	}
 }

@@ -1,0 +1,125 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+)
+
+// scrapeTimeout bounds what a scrape waits for the cache.
+const scrapeTimeout = 5 * time.Second
+
+// waits are times that people and clusters take: a minute to a week.
+var waits = []float64{60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
+
+var (
+	promotionMetric = prometheus.NewDesc("sluice_pipeline_promotion",
+		"The state that the last promotion into the environment is in: always 1.", []string{"namespace", "name", "environment", "state"}, nil)
+
+	promoted = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "sluice_promotion_promoted_seconds", Buckets: waits,
+		Help: "Seconds from when the environment before ran a revision to when it was promoted: merged, or notified.",
+	})
+	arrived = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "sluice_promotion_arrived_seconds", Buckets: waits,
+		Help: "Seconds from when the environment before ran a revision to when the environment ran it.",
+	})
+	waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "sluice_promotion_precondition_wait_seconds", Buckets: waits,
+		Help: "Seconds that promotions waited for a precondition that was then met.",
+	}, []string{"type"})
+)
+
+// measure observes what has ended between two states of a promotion. Either may be missing.
+func measure(before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) {
+	if record == nil {
+		return
+	}
+	old := &pipelinesv1.PromotionRecord{}
+	if before != nil && before.Promotion != nil && before.Promotion.StartTime.Equal(&record.StartTime) {
+		old = before.Promotion
+	}
+	observe := func(histogram prometheus.Observer, before, now *metav1.Time) {
+		if before == nil && now != nil {
+			histogram.Observe(now.Sub(record.StartTime.Time).Seconds())
+		}
+	}
+	if record.State == pipelinesv1.PromotionSucceeded {
+		observe(promoted, old.CompletionTime, record.CompletionTime)
+	}
+	observe(arrived, old.ArrivalTime, record.ArrivalTime)
+	for _, was := range old.Preconditions {
+		for _, is := range record.Preconditions {
+			if was.Type == is.Type && !was.Met && is.Met && was.LastTransitionTime != nil && is.LastTransitionTime != nil {
+				waited.WithLabelValues(is.Type).Observe(is.LastTransitionTime.Sub(was.LastTransitionTime.Time).Seconds())
+			}
+		}
+	}
+}
+
+// Metrics tells of promotions. What they are now is read from the cache at each scrape, so that nothing is told of a Pipeline that
+// is gone. A replica that isn't the leader has none.
+type Metrics struct {
+	client.Reader
+	// Elected is closed when the replica becomes the leader.
+	Elected <-chan struct{}
+}
+
+// Describe lists the metrics.
+func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- promotionMetric
+	promoted.Describe(descriptions)
+	arrived.Describe(descriptions)
+	waited.Describe(descriptions)
+}
+
+// Collect reads the metrics.
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+	select {
+	case <-m.Elected:
+	default:
+		return
+	}
+	promoted.Collect(metrics)
+	arrived.Collect(metrics)
+	waited.Collect(metrics)
+
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	var pipelines pipelinesv1.PipelineList
+	if err := m.List(ctx, &pipelines); err != nil {
+		ctrl.Log.WithName("metrics").Error(err, "reading the Pipelines failed")
+		return
+	}
+	for i := range pipelines.Items {
+		pipeline := &pipelines.Items[i]
+		for env, status := range pipeline.Status.Environments {
+			if status.Promotion != nil {
+				metrics <- prometheus.MustNewConstMetric(promotionMetric, prometheus.GaugeValue, 1,
+					pipeline.Namespace, pipeline.Name, env, string(status.Promotion.State))
+			}
+		}
+	}
+}
