@@ -46,7 +46,7 @@ type Notifications struct {
 	Controller string
 }
 
-// Notify posts the promotion's event. It was delivered if the answer is a 2xx.
+// Notify posts the promotion's event. It was delivered if the answer is a 2xx, or says that it had been accepted before.
 func (n *Notifications) Notify(ctx context.Context, promotion Promotion, confirm Confirm) plan.Outcome {
 	if err := promotion.validate(); err != nil {
 		return plan.Outcome{Err: err}
@@ -82,6 +82,8 @@ func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
 			prefix + "pipeline":    promotion.Pipeline.String(),
 			prefix + "environment": promotion.Environment,
 			prefix + "version":     promotion.Revision,
+			// By it notification-controller tells this event from that of an earlier promotion of the same revision.
+			prefix + eventv1.MetaTokenKey: promotion.Started.UTC().Format(time.RFC3339),
 		},
 		ReportingController: n.Controller,
 	})
@@ -100,9 +102,19 @@ func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
 		return err
 	}
 	defer response.Body.Close()
+	if acceptedBefore(response) {
+		return nil
+	}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		answer, _ := io.ReadAll(io.LimitReader(response.Body, 200))
 		return fmt.Errorf("%s answered %s: %q", n.Address, response.Status, answer)
 	}
 	return nil
+}
+
+// acceptedBefore tells whether notification-controller refuses the event as a duplicate: it accepts one with the same message and
+// token in five minutes. The controller has then died between the event's acceptance and its record. Too many requests of any
+// other kind have no limit of one.
+func acceptedBefore(response *http.Response) bool {
+	return response.StatusCode == http.StatusTooManyRequests && response.Header.Get("X-RateLimit-Limit") == "1"
 }

@@ -35,6 +35,7 @@ func TestNotify(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		answer  int
+		limit   string
 		confirm Confirm
 		posted  int
 		state   pipelinesv1.PromotionState
@@ -43,7 +44,8 @@ func TestNotify(t *testing.T) {
 		{name: "accepted is delivered", answer: http.StatusAccepted, confirm: goAhead, posted: 1, state: "succeeded"},
 		{name: "an error of the server is a failed attempt", answer: http.StatusInternalServerError, confirm: goAhead, posted: 1, wantErr: "500"},
 		{name: "a redirect is no delivery", answer: http.StatusNotModified, confirm: goAhead, posted: 1, wantErr: "304"},
-		{name: "a refusal is a failed attempt", answer: http.StatusTooManyRequests, confirm: goAhead, posted: 1, wantErr: "429"},
+		{name: "a duplicate was delivered by an attempt before it", answer: http.StatusTooManyRequests, limit: "1", confirm: goAhead, posted: 1, state: "succeeded"},
+		{name: "too many requests are a failed attempt", answer: http.StatusTooManyRequests, confirm: goAhead, posted: 1, wantErr: "429"},
 		{
 			name: "a gate that has just closed calls it off", answer: http.StatusAccepted,
 			confirm: func(context.Context) (string, error) { return "gate freeze is closed", nil },
@@ -56,6 +58,7 @@ func TestNotify(t *testing.T) {
 				var event eventv1.Event
 				g.Expect(json.NewDecoder(r.Body).Decode(&event)).To(Succeed())
 				events = append(events, event)
+				w.Header().Set("X-RateLimit-Limit", test.limit)
 				w.WriteHeader(test.answer)
 			}))
 			defer server.Close()
@@ -73,6 +76,7 @@ func TestNotify(t *testing.T) {
 				g.Expect(events[0].Message).To(Equal("Promote pipeline default/app to prod with version v1@sha1:abc"))
 				g.Expect(events[0].InvolvedObject.Kind).To(Equal("Pipeline"))
 				g.Expect(events[0].Metadata).To(HaveKeyWithValue("pipelines.weave.works/environment", "prod"))
+				g.Expect(events[0].Metadata).To(HaveKey("pipelines.weave.works/token"))
 			}
 		})
 	}
