@@ -310,7 +310,8 @@ func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Pro
 		record.State = pipelinesv1.PromotionUnattempted
 	}
 	if wait := p.backoff(record); wait {
-		return broken(pipelinesv1.PromotionFailedReason, "%s: promoting %s failed: %s", env.Name, revision.Short(current), record.LastError)
+		return broken(pipelinesv1.PromotionFailedReason, "%s: promoting %s failed, next try at %s: %s",
+			env.Name, revision.Short(current), nextTry(record), record.LastError)
 	}
 
 	kind := Notify
@@ -374,6 +375,15 @@ func (p *planner) staleApprovals() []pipelinesv1.PromotionApproval {
 		}
 	}
 	return stale
+}
+
+// nextTry tells when a record's next attempt is due.
+func nextTry(record *pipelinesv1.PromotionRecord) string {
+	due := record.NextAttemptTime
+	if limit := record.RateLimitedUntil; limit != nil && (due == nil || limit.After(due.Time)) {
+		due = limit
+	}
+	return due.UTC().Format(time.RFC3339)
 }
 
 func (p *planner) wakeAt(t time.Time) {
