@@ -19,7 +19,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/acl"
@@ -43,6 +46,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/controller"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
@@ -129,11 +133,16 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 
+	// A container has the same process number after each restart, and what it left on its volume is removed.
+	clones, err := git.NewClones(filepath.Join(os.TempDir(), fmt.Sprintf("sluice-git-%d", os.Getpid())))
+	if err != nil {
+		return err
+	}
 	reconciler := &controller.PipelineReconciler{
 		Client:        mgr.GetClient(),
 		EventRecorder: recorder,
 		Live:          mgr.GetAPIReader(),
-		PullRequests:  &promote.PullRequests{Secrets: mgr.GetAPIReader()},
+		PullRequests:  &promote.PullRequests{Secrets: mgr.GetAPIReader(), Clones: clones},
 		Notifications: &promote.Notifications{Address: opts.eventsAddr, Controller: controllerName},
 		// A controller of one namespace sees no others.
 		NoCrossNamespaceRefs: opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces,
@@ -148,5 +157,5 @@ func run(ctx context.Context, opts options) error {
 	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return errors.Join(mgr.Start(ctx), clones.Close())
 }

@@ -21,14 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
@@ -39,18 +37,13 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-const (
-	// cacheSize is how many bytes of objects of the clone are held in memory.
-	cacheSize = 16 * cache.MiByte
-	// largeObject is the size in bytes from which a blob is streamed from disk instead of held in memory.
-	largeObject = 1 << 20
-)
-
-// Checkout is one commit of a remote branch, with all its files, as objects in
-// a directory of its own. It is not safe for concurrent use.
+// Checkout is one commit of a remote branch, with all its files, as objects of
+// a clone. It is not safe for concurrent use.
 type Checkout struct {
 	connection *connection
-	dir        string
+	clone      *clone
+	// release lets others have the clone.
+	release func()
 	// objects are the clone's. Nothing is added to them.
 	objects *filesystem.Storage
 	base    plumbing.Hash
@@ -61,85 +54,65 @@ type Checkout struct {
 	commits map[plumbing.Hash][]plumbing.Hash
 }
 
-// Clone fetches the newest commit of a branch, and nothing else, into a
-// temporary directory that Close removes. The error is ErrBranchNotFound,
-// ErrRepositoryNotFound or ErrUnauthorized where one of them is the matter.
-func Clone(ctx context.Context, remote Remote, branch string) (_ *Checkout, err error) {
-	name, err := branchReference(branch)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := connect(remote)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "sluice-git-")
-	if err != nil {
-		return nil, fmt.Errorf("making a directory for a clone: %w", err)
-	}
-	c := &Checkout{
-		connection: conn,
-		dir:        dir,
-		objects: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(cacheSize), filesystem.Options{
-			ExclusiveAccess:      true,
-			KeepDescriptors:      true,
-			LargeObjectThreshold: largeObject,
-		}),
-		written: memory.NewStorage(),
-		commits: map[plumbing.Hash][]plumbing.Hash{},
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Close())
-		}
-	}()
-
-	if c.base, err = conn.fetch(ctx, name, c.objects); err != nil {
-		return nil, err
-	}
-	commit, err := object.GetCommit(c.objects, c.base)
-	if err != nil {
-		return nil, fmt.Errorf("reading commit %s: %w", c.base, err)
-	}
-	c.root = commit.TreeHash
-	return c, nil
-}
-
-// fetch stores the newest commit of a branch, and returns its hash.
-func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, into *filesystem.Storage) (plumbing.Hash, error) {
+// fetch stores the newest commit of a branch, less the objects of the commits
+// that are there already, and returns its hash. It fetches nothing if it is
+// one of these. wrote tells whether anything was stored, be it a part.
+func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, into *filesystem.Storage, have []plumbing.Hash) (_ plumbing.Hash, wrote bool, err error) {
 	// go-git leaves a response open that it cannot make sense of: ending the request frees its connection.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	session, advertised, err := c.uploadPack(ctx)
 	if err != nil {
-		return plumbing.ZeroHash, err
+		return plumbing.ZeroHash, false, err
 	}
 	commit, ok := advertised.References[name.String()]
 	if !ok {
-		return plumbing.ZeroHash, fmt.Errorf("branch %q of %s: %w", name.Short(), c.url, ErrBranchNotFound)
+		return plumbing.ZeroHash, false, fmt.Errorf("branch %q of %s: %w", name.Short(), c.url, ErrBranchNotFound)
+	}
+	if slices.Contains(have, commit) {
+		return commit, false, nil
 	}
 
 	request := packp.NewUploadPackRequestFromCapabilities(advertised.Capabilities)
 	request.Wants = []plumbing.Hash{commit}
+	request.Shallows, request.Haves = have, have
 	request.Depth = packp.DepthCommits(1)
 	capabilities := []capability.Capability{capability.Shallow}
 	if advertised.Capabilities.Supports(capability.NoProgress) {
 		capabilities = append(capabilities, capability.NoProgress)
 	}
+	// Without the right to refer to objects that are here, a host sends all files of a commit that has no parents here.
+	thin := len(have) > 0 && advertised.Capabilities.Supports(capability.ThinPack)
+	if thin {
+		capabilities = append(capabilities, capability.ThinPack)
+	}
 	for _, wanted := range capabilities {
 		if err := request.Capabilities.Set(wanted); err != nil {
-			return plumbing.ZeroHash, err
+			return plumbing.ZeroHash, false, err
 		}
 	}
 	response, err := session.UploadPack(ctx, request)
 	if err != nil {
-		return plumbing.ZeroHash, c.failed("cloning", err)
+		return plumbing.ZeroHash, false, c.failed("cloning", err)
 	}
-	err = packfile.UpdateObjectStorage(into, packReader(request.Capabilities, response))
+	err = store(into, packReader(request.Capabilities, response), thin)
 	if err := errors.Join(err, response.Close()); err != nil {
-		return plumbing.ZeroHash, c.failed("cloning", err)
+		return plumbing.ZeroHash, true, c.failed("cloning", err)
 	}
-	return commit, nil
+	return commit, true, nil
+}
+
+// store keeps the objects of a pack. Those of a thin one, few as a rule, are kept one by one, as they may build upon others.
+func store(into *filesystem.Storage, pack io.Reader, thin bool) error {
+	if !thin {
+		return packfile.UpdateObjectStorage(into, pack)
+	}
+	parser, err := packfile.NewParserWithStorage(packfile.NewScanner(pack), into)
+	if err != nil {
+		return err
+	}
+	_, err = parser.Parse()
+	return err
 }
 
 func packReader(agreed *capability.List, response io.Reader) io.Reader {
@@ -153,69 +126,100 @@ func packReader(agreed *capability.List, response io.Reader) io.Reader {
 	}
 }
 
-// Close removes what the clone has on disk.
-func (c *Checkout) Close() error {
+// Close lets others have the clone. Closing twice does nothing.
+func (c *Checkout) Close() (err error) {
+	if c.release == nil {
+		return nil
+	}
 	c.connection.close()
-	return errors.Join(c.objects.Close(), os.RemoveAll(c.dir))
+	if c.objects != nil {
+		err = c.objects.Close()
+	}
+	c.release()
+	c.release = nil
+	return err
 }
 
 // Base returns the hash of the commit that was cloned.
 func (c *Checkout) Base() string { return c.base.String() }
 
-// EachFile calls fn for every regular file of the base, executable or not, in
-// the order of their paths. Symlinks and submodules are passed over. read
-// returns the file's bytes; size is their number, known without reading any.
-// An error of fn ends the walk and is returned as it is.
-func (c *Checkout) EachFile(ctx context.Context, fn func(path string, size int64, read func() ([]byte, error)) error) error {
+// FileFunc is what EachFile calls. read returns the file's bytes; size is
+// their number, known without reading any. It returns whether the file is of
+// interest, which must depend on nothing but its name and its bytes.
+type FileFunc func(path string, size int64, read func() ([]byte, error)) (interesting bool, err error)
+
+// EachFile calls fn for the regular files of the base, executable or not, in
+// the order of their paths. Symlinks and submodules are passed over, and so is
+// what was not of interest in an earlier checkout of the clone and has not
+// changed: there must be one idea of what is of interest for all of them. An
+// error of fn ends the walk and is returned as it is.
+func (c *Checkout) EachFile(ctx context.Context, fn FileFunc) error {
 	left := maxFiles
-	return c.walk(ctx, c.root, "", 0, &left, fn)
+	_, err := c.walk(ctx, c.root, "", 0, &left, fn)
+	return err
 }
 
-// fileFunc is what EachFile calls.
-type fileFunc = func(path string, size int64, read func() ([]byte, error)) error
-
-// walk calls fn for the files of the directory dir, whose tree is hash; left counts down what may yet be walked.
-func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int, fn fileFunc) error {
+// walk calls fn for the files of the directory dir, whose tree is hash, and tells whether any of them is of interest; left counts
+// down what may yet be walked.
+func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int, fn FileFunc) (bool, error) {
 	if depth > maxDepth {
-		return fmt.Errorf("%s: more than %d directories deep", dir, maxDepth)
+		return false, fmt.Errorf("%s: more than %d directories deep", dir, maxDepth)
+	}
+	if _, dull := c.clone.dull[hash]; dull {
+		return false, nil
 	}
 	entries, err := c.tree(hash, dir)
 	if err != nil {
-		return err
+		return false, err
 	}
+	interesting := false
 	for _, entry := range entries {
 		if err := ctx.Err(); err != nil {
-			return err
+			return false, err
 		}
 		if *left--; *left < 0 {
-			return fmt.Errorf("the repository has more than %d files", maxFiles)
+			return false, fmt.Errorf("the repository has more than %d files", maxFiles)
 		}
-		name := path.Join(dir, entry.Name)
+		name, found := path.Join(dir, entry.Name), false
 		switch {
 		case entry.Mode == filemode.Dir:
-			err = c.walk(ctx, entry.Hash, name, depth+1, left, fn)
+			found, err = c.walk(ctx, entry.Hash, name, depth+1, left, fn)
 		case isRegular(entry.Mode):
-			err = c.visit(entry.Hash, name, fn)
+			found, err = c.visit(entry.Hash, name, fn)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
+		interesting = interesting || found
 	}
-	return nil
+	if !interesting {
+		c.clone.dull[hash] = struct{}{}
+	}
+	return interesting, nil
 }
 
-func (c *Checkout) visit(hash plumbing.Hash, name string, fn fileFunc) error {
+func (c *Checkout) visit(hash plumbing.Hash, name string, fn FileFunc) (bool, error) {
+	if _, dull := c.clone.dull[hash]; dull {
+		return false, nil
+	}
 	size, err := c.objects.EncodedObjectSize(hash)
 	if err != nil {
-		return fmt.Errorf("%s: reading its size: %w", name, err)
+		return false, fmt.Errorf("%s: reading its size: %w", name, err)
 	}
-	return fn(name, size, func() ([]byte, error) {
+	wasRead := false
+	interesting, err := fn(name, size, func() ([]byte, error) {
+		wasRead = true
 		content, err := c.blob(hash, size)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		return content, nil
 	})
+	// Unread, it was its name that was not of interest.
+	if err == nil && !interesting && wasRead {
+		c.clone.dull[hash] = struct{}{}
+	}
+	return interesting, err
 }
 
 func (c *Checkout) blob(hash plumbing.Hash, size int64) (_ []byte, err error) {

@@ -23,9 +23,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
@@ -44,6 +46,13 @@ type connection struct {
 	secrets   []string
 	transport *hosthttp.Transport
 	client    transport.Transport
+}
+
+// go-git hides from its users that a host can send thin packs, since not all of it can read them. What is used here can, see store.
+func init() {
+	transport.UnsupportedCapabilities = slices.DeleteFunc(transport.UnsupportedCapabilities, func(c capability.Capability) bool {
+		return c == capability.ThinPack
+	})
 }
 
 func connect(remote Remote) (*connection, error) {

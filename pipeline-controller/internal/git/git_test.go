@@ -58,6 +58,10 @@ type server struct {
 	dir string
 	// pushes counts the packs received.
 	pushes atomic.Int32
+	// received counts the requests for packs.
+	received atomic.Int32
+	// cutOff ends the answers to these in the middle.
+	cutOff atomic.Bool
 	// beforePush, when set, runs as a push arrives, after its lease was checked against the advertisement.
 	beforePush func()
 	// readOnly refuses pushes with 403.
@@ -102,6 +106,15 @@ func (s *server) handler(t *testing.T) http.Handler {
 			s.pushes.Add(1)
 			if s.beforePush != nil {
 				s.beforePush()
+			}
+		}
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-upload-pack") {
+			s.received.Add(1)
+			if s.cutOff.Load() {
+				answer := httptest.NewRecorder()
+				backend.ServeHTTP(answer, r)
+				_, _ = w.Write(answer.Body.Bytes()[:answer.Body.Len()/2])
+				panic(http.ErrAbortHandler)
 			}
 		}
 		backend.ServeHTTP(w, r)
@@ -197,9 +210,18 @@ func runWith(t *testing.T, dir string, stdin []byte, env []string, args ...strin
 	return strings.TrimSpace(string(output))
 }
 
-func clone(t *testing.T, remote Remote, branch string) *Checkout {
+func newClones(t *testing.T) *Clones {
 	t.Helper()
-	checkout, err := Clone(t.Context(), remote, branch)
+	clones, err := NewClones(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clones
+}
+
+func checkOut(t *testing.T, remote Remote, branch string) *Checkout {
+	t.Helper()
+	checkout, err := newClones(t).Checkout(t.Context(), remote, branch)
 	if err != nil {
 		t.Fatalf("cloning: %v", err)
 	}
@@ -215,17 +237,17 @@ func clone(t *testing.T, remote Remote, branch string) *Checkout {
 func files(t *testing.T, checkout *Checkout) (paths []string, contents map[string]string) {
 	t.Helper()
 	contents = map[string]string{}
-	err := checkout.EachFile(t.Context(), func(path string, size int64, read func() ([]byte, error)) error {
+	err := checkout.EachFile(t.Context(), func(path string, size int64, read func() ([]byte, error)) (bool, error) {
 		content, err := read()
 		if err != nil {
-			return err
+			return false, err
 		}
 		if int64(len(content)) != size {
-			return fmt.Errorf("%s has %d bytes, not %d", path, len(content), size)
+			return false, fmt.Errorf("%s has %d bytes, not %d", path, len(content), size)
 		}
 		paths = append(paths, path)
 		contents[path] = string(content)
-		return nil
+		return true, nil
 	})
 	if err != nil {
 		t.Fatalf("reading files: %v", err)
@@ -254,7 +276,7 @@ func TestACommitChangesExactlyTheFilesGiven(t *testing.T) {
 	base := r.commit("main", before)
 	r.commit("other", map[string]file{"unrelated": {"100644", "x"}})
 
-	checkout := clone(t, s.remote("fleet"), "main")
+	checkout := checkOut(t, s.remote("fleet"), "main")
 	g.Expect(checkout.Base()).To(Equal(base))
 	paths, contents := files(t, checkout)
 	g.Expect(paths).To(Equal([]string{
@@ -306,14 +328,14 @@ func TestCommit(t *testing.T) {
 		"link":     {"120000", "a/b.yaml"},
 		"module":   {"160000", strings.Repeat("1", 40)},
 	})
-	checkout := clone(t, s.remote("fleet"), "main")
+	checkout := checkOut(t, s.remote("fleet"), "main")
 
 	t.Run("the same arguments make the same hash, in any checkout", func(t *testing.T) {
 		g := NewWithT(t)
 		changes := map[string][]byte{"a/b.yaml": []byte("tag: v2\n")}
 		first, err := checkout.Commit(changes, "m", robot, noon)
 		g.Expect(err).NotTo(HaveOccurred())
-		second, err := clone(t, s.remote("fleet"), "main").Commit(changes, "m", robot, noon.UTC())
+		second, err := checkOut(t, s.remote("fleet"), "main").Commit(changes, "m", robot, noon.UTC())
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(second).To(Equal(first))
 	})
@@ -353,7 +375,7 @@ func TestATreeWithUnsafeNamesIsRefused(t *testing.T) {
 	tree := run(t, r.dir, body, "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
 	r.git("update-ref", "refs/heads/main", r.git("commit-tree", tree, "-m", "m"))
 
-	err = clone(t, s.remote("fleet"), "main").EachFile(t.Context(), func(string, int64, func() ([]byte, error)) error { return nil })
+	err = checkOut(t, s.remote("fleet"), "main").EachFile(t.Context(), func(string, int64, func() ([]byte, error)) (bool, error) { return true, nil })
 	g.Expect(err).To(MatchError(ContainSubstring(`has an entry named ".."`)))
 }
 
@@ -371,7 +393,7 @@ func TestATreeThatHoldsItselfManyTimesIsNotWalkedForEver(t *testing.T) {
 	}
 	r.git("update-ref", "refs/heads/main", r.git("commit-tree", strings.Fields(entry)[2], "-m", "m"))
 
-	err := clone(t, s.remote("bomb"), "main").EachFile(t.Context(), func(string, int64, func() ([]byte, error)) error { return nil })
+	err := checkOut(t, s.remote("bomb"), "main").EachFile(t.Context(), func(string, int64, func() ([]byte, error)) (bool, error) { return true, nil })
 	g.Expect(err).To(MatchError(ContainSubstring("more than 1048576 files")))
 }
 
@@ -388,7 +410,7 @@ func TestPush(t *testing.T) {
 		r := s.newRepository(t, "fleet")
 		r.commit("main", map[string]file{"a.yaml": {"100644", "v0"}})
 		r.commit("main", map[string]file{"a.yaml": {"100644", "v1"}})
-		checkout := clone(t, s.remote("fleet"), "main")
+		checkout := checkOut(t, s.remote("fleet"), "main")
 		commit, err := checkout.Commit(map[string][]byte{"a.yaml": []byte("v2")}, "m", robot, noon)
 		if err != nil {
 			t.Fatal(err)
@@ -502,38 +524,12 @@ func TestCloneTakesOnlyTheBranchsNewestCommit(t *testing.T) {
 	r.commit("main", map[string]file{"a": {"100644", "new"}})
 	r.commit("other", map[string]file{"a": {"100644", "other"}})
 
-	checkout := clone(t, s.remote("fleet"), "main")
+	checkout := checkOut(t, s.remote("fleet"), "main")
 	objects, err := checkout.objects.IterEncodedObjects(plumbing.AnyObject)
 	g.Expect(err).NotTo(HaveOccurred())
 	count := 0
 	g.Expect(objects.ForEach(func(plumbing.EncodedObject) error { count++; return nil })).To(Succeed())
 	g.Expect(count).To(Equal(3), "a commit, a tree and a blob")
-}
-
-func TestCloseRemovesTheTemporaryDirectory(t *testing.T) {
-	s := newServer(t)
-	r := s.newRepository(t, "fleet")
-	r.commit("main", map[string]file{"a": {"100644", "x"}})
-
-	t.Run("after a clone", func(t *testing.T) {
-		g := NewWithT(t)
-		temporary := t.TempDir()
-		t.Setenv("TMPDIR", temporary)
-		checkout, err := Clone(t.Context(), s.remote("fleet"), "main")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(os.ReadDir(temporary)).To(HaveLen(1))
-		files(t, checkout)
-		g.Expect(checkout.Close()).To(Succeed())
-		g.Expect(os.ReadDir(temporary)).To(BeEmpty())
-	})
-	t.Run("when the clone fails", func(t *testing.T) {
-		g := NewWithT(t)
-		temporary := t.TempDir()
-		t.Setenv("TMPDIR", temporary)
-		_, err := Clone(t.Context(), s.remote("fleet"), "none")
-		g.Expect(err).To(HaveOccurred())
-		g.Expect(os.ReadDir(temporary)).To(BeEmpty())
-	})
 }
 
 func TestErrors(t *testing.T) {
@@ -586,7 +582,7 @@ func TestErrors(t *testing.T) {
 			if branch == "" {
 				branch = "main"
 			}
-			_, err := Clone(ctx, c.remote, branch)
+			_, err := newClones(t).Checkout(ctx, c.remote, branch)
 			g.Expect(err).To(HaveOccurred())
 			if c.is != nil {
 				g.Expect(err).To(MatchError(c.is))
@@ -606,7 +602,7 @@ func TestABearerTokenAndAUserInTheURLAuthenticate(t *testing.T) {
 
 	remote := s.remote("fleet")
 	remote.Credentials = Credentials{BearerToken: token}
-	clone(t, remote, "main")
+	checkOut(t, remote, "main")
 
 	remote.Credentials = Credentials{}
 	remote.URL = strings.Replace(remote.URL, "https://", "https://robot:s3cr3t%2Fwith+odd%20chars@", 1)

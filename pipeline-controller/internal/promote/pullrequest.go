@@ -43,6 +43,8 @@ var author = git.Author{Name: "Sluice", Email: "sluice@noreply.invalid"}
 type PullRequests struct {
 	// Secrets reads the Secrets of strategies, one at a time and uncached.
 	Secrets client.Reader
+	// Clones keeps repositories from one promotion to the next.
+	Clones *git.Clones
 }
 
 // access is what is needed to reach a promotion's repository.
@@ -93,31 +95,12 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 		return outcome, err
 	}
 
-	base := promotion.Strategy.PullRequest.BaseBranch
-	checkout, err := git.Clone(ctx, to.remote, base)
-	if err != nil {
-		return plan.Outcome{}, err
-	}
-	defer checkout.Close()
-	changes, err := setMarkers(ctx, checkout, promotion)
-	if err != nil {
-		return plan.Outcome{}, err
-	}
-	if len(changes) == 0 {
-		return plan.Outcome{
-			State:   pipelinesv1.PromotionSucceeded,
-			Message: fmt.Sprintf("branch %s holds the revision already", base),
-		}, nil
-	}
-
-	if why, err := confirm(ctx); err != nil || why != "" {
-		return plan.Outcome{Message: why}, err
-	}
-	if err := push(ctx, to.remote, checkout, changes, promotion); err != nil {
-		return plan.Outcome{}, err
+	outcome, pushed, err := p.push(ctx, to.remote, promotion, confirm)
+	if !pushed || err != nil {
+		return outcome, err
 	}
 	opened, err := to.host.Create(ctx, scm.NewPullRequest{
-		Title: promotion.title(), Body: promotion.body(), Branch: promotion.branch(), Base: base,
+		Title: promotion.title(), Body: promotion.body(), Branch: promotion.branch(), Base: promotion.Strategy.PullRequest.BaseBranch,
 	})
 	if errors.Is(err, scm.ErrAlreadyExists) {
 		if outcome, found, err := adopt(ctx, to.host, promotion); found || err != nil {
@@ -128,6 +111,31 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 		return plan.Outcome{}, err
 	}
 	return created(opened), nil
+}
+
+// push makes the promotion's branch hold one commit, with the marked fields set, on top of the base. It has pushed nothing if
+// there is nothing to change, or if the promotion may not go ahead; the outcome tells.
+func (p *PullRequests) push(ctx context.Context, remote git.Remote, promotion Promotion, confirm Confirm) (outcome plan.Outcome, pushed bool, err error) {
+	base := promotion.Strategy.PullRequest.BaseBranch
+	checkout, err := p.Clones.Checkout(ctx, remote, base)
+	if err != nil {
+		return plan.Outcome{}, false, err
+	}
+	defer func() { err = errors.Join(err, checkout.Close()) }()
+	changes, err := setMarkers(ctx, checkout, promotion)
+	if err != nil {
+		return plan.Outcome{}, false, err
+	}
+	if len(changes) == 0 {
+		return plan.Outcome{
+			State:   pipelinesv1.PromotionSucceeded,
+			Message: fmt.Sprintf("branch %s holds the revision already", base),
+		}, false, nil
+	}
+	if why, err := confirm(ctx); err != nil || why != "" {
+		return plan.Outcome{Message: why}, false, err
+	}
+	return plan.Outcome{}, true, pushChanges(ctx, remote, checkout, changes, promotion)
 }
 
 // adopt looks for a pull request that an earlier attempt has made and could not record. An open one on the promotion's
@@ -165,27 +173,27 @@ func setMarkers(ctx context.Context, checkout *git.Checkout, promotion Promotion
 	changes := map[string][]byte{}
 	marked := 0
 	var unparsable error
-	err := checkout.EachFile(ctx, func(name string, size int64, read func() ([]byte, error)) error {
+	err := checkout.EachFile(ctx, func(name string, size int64, read func() ([]byte, error)) (bool, error) {
 		if extension := path.Ext(name); (extension != ".yaml" && extension != ".yml") || size > largestFile {
-			return nil
+			return false, nil
 		}
 		content, err := read()
 		if err != nil || !marker.Mentions(content) {
-			return err
+			return false, err
 		}
 		changed, fields, err := marker.Set(name, content, key, promotion.Revision)
 		if errors.Is(err, marker.ErrUnparsable) {
 			unparsable = err
-			return nil
+			return true, nil
 		}
 		if err != nil {
-			return err
+			return true, err
 		}
 		marked += fields
 		if string(changed) != string(content) {
 			changes[name] = changed
 		}
-		return nil
+		return true, nil
 	})
 	switch {
 	case err != nil:
@@ -199,9 +207,9 @@ func setMarkers(ctx context.Context, checkout *git.Checkout, promotion Promotion
 	return changes, nil
 }
 
-// push makes the promotion's branch hold one commit on top of the base. The commit depends on nothing but the base and the
+// pushChanges makes the promotion's branch hold one commit on top of the base. The commit depends on nothing but the base and the
 // promotion, so that an attempt which was cut off after its push pushes nothing again.
-func push(ctx context.Context, remote git.Remote, checkout *git.Checkout, changes map[string][]byte, promotion Promotion) error {
+func pushChanges(ctx context.Context, remote git.Remote, checkout *git.Checkout, changes map[string][]byte, promotion Promotion) error {
 	commit, err := checkout.Commit(changes, promotion.commitMessage(), author, promotion.Started.Time)
 	if err != nil {
 		return err
