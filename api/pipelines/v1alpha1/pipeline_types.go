@@ -189,6 +189,58 @@ type PullRequestPromotion struct {
 	// Git host, each standing in for the other when it is absent, and 'ca.crt' or 'caFile' for a host with a CA of its own.
 	// +required
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
+
+	// Commit says who commits are by, and what signs them.
+	// +optional
+	Commit *CommitSettings `json:"commit,omitempty"`
+}
+
+// CommitSettings say who commits are by, and what signs them. They are written as in Flux's ImageUpdateAutomation.
+type CommitSettings struct {
+	// Author of commits. Defaults to Sluice.
+	// +optional
+	Author *CommitUser `json:"author,omitempty"`
+
+	// SigningKey signs commits. Without one, commits are not signed.
+	// +optional
+	SigningKey *SigningKey `json:"signingKey,omitempty"`
+}
+
+// CommitUser is who commits are by.
+type CommitUser struct {
+	// Name of the author. Defaults to 'Sluice'.
+	// +kubebuilder:validation:Pattern=`^[^<>\n\x00]*$`
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// Email of the author.
+	// +kubebuilder:validation:Pattern=`^[^<>\n\x00]+$`
+	// +required
+	Email string `json:"email"`
+}
+
+// SigningKeyType is the format of a key that signs commits.
+// +kubebuilder:validation:Enum=gpg;ssh
+type SigningKeyType string
+
+const (
+	// SigningKeyGPG is an OpenPGP key.
+	SigningKeyGPG SigningKeyType = "gpg"
+	// SigningKeySSH is an SSH key.
+	SigningKeySSH SigningKeyType = "ssh"
+)
+
+// SigningKey names the Secret of a key that signs commits.
+type SigningKey struct {
+	// SecretRef names a Secret in the Pipeline's namespace. For 'gpg': 'git.asc', an armored private key, and 'passphrase' if it
+	// has one. For 'ssh': 'identity', a private key, and 'password' if it has one.
+	// +required
+	SecretRef meta.LocalObjectReference `json:"secretRef"`
+
+	// Type of the key: 'gpg' (default) or 'ssh'.
+	// +kubebuilder:default=gpg
+	// +optional
+	Type SigningKeyType `json:"type,omitempty"`
 }
 
 // NotificationPromotion promotes by an event. It has no settings.

@@ -267,7 +267,7 @@ func (c *Checkout) tree(hash plumbing.Hash, dir string) ([]object.TreeEntry, err
 // at the time when, which is recorded in UTC: the same arguments make the same
 // hash. The error is ErrNoChange when every file has its new content already.
 // The commit is on the remote once Push has brought it there.
-func (c *Checkout) Commit(changes map[string][]byte, message string, author Author, when time.Time) (hash string, err error) {
+func (c *Checkout) Commit(changes map[string][]byte, message string, author Author, when time.Time, signer Signer) (hash string, err error) {
 	if strings.ContainsAny(author.Name+author.Email, "<>\n\x00") || strings.Contains(message, "\x00") {
 		return "", errors.New("the author or the message of the commit holds characters that Git does not allow")
 	}
@@ -280,13 +280,17 @@ func (c *Checkout) Commit(changes map[string][]byte, message string, author Auth
 		return "", ErrNoChange
 	}
 	signature := object.Signature{Name: author.Name, Email: author.Email, When: when.UTC()}
-	commit, err := c.write(&object.Commit{
+	made := &object.Commit{
 		Author:       signature,
 		Committer:    signature,
 		Message:      message,
 		TreeHash:     root,
 		ParentHashes: []plumbing.Hash{c.base},
-	})
+	}
+	if err := signer.signCommit(made); err != nil {
+		return "", err
+	}
+	commit, err := c.write(made)
 	if err != nil {
 		return "", err
 	}

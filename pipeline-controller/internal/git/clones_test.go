@@ -74,7 +74,7 @@ func TestTheNextCheckoutFetchesAndReadsOnlyWhatHasChanged(t *testing.T) {
 	loose, err := filepath.Glob(checkout.clone.dir + "/objects/??/*")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(loose).To(HaveLen(4), "the commit, two trees and the file that changed")
-	hash, err := checkout.Commit(map[string][]byte{"marked/b": []byte("changed")}, "change", robot, noon)
+	hash, err := checkout.Commit(map[string][]byte{"marked/b": []byte("changed")}, "change", robot, noon, Signer{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(checkout.Push(t.Context(), hash, "promotion", "")).To(Succeed())
 	g.Expect(r.git("show", "promotion:marked/b")).To(Equal("changed"))

@@ -293,7 +293,7 @@ func TestACommitChangesExactlyTheFilesGiven(t *testing.T) {
 		"bin/run.sh":       []byte("#!/bin/sh\r\necho v1.1.0\r\n"),
 		"apps/a.yaml":      []byte("tag: v1.0.0\n"), // as it is already
 	}
-	commit, err := checkout.Commit(changes, "Promote\n\nTo v1.1.0.\n", robot, noon)
+	commit, err := checkout.Commit(changes, "Promote\n\nTo v1.1.0.\n", robot, noon, Signer{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(checkout.Push(t.Context(), commit, "promote/one", "")).To(Succeed())
 
@@ -333,32 +333,32 @@ func TestCommit(t *testing.T) {
 	t.Run("the same arguments make the same hash, in any checkout", func(t *testing.T) {
 		g := NewWithT(t)
 		changes := map[string][]byte{"a/b.yaml": []byte("tag: v2\n")}
-		first, err := checkout.Commit(changes, "m", robot, noon)
+		first, err := checkout.Commit(changes, "m", robot, noon, Signer{})
 		g.Expect(err).NotTo(HaveOccurred())
-		second, err := checkOut(t, s.remote("fleet"), "main").Commit(changes, "m", robot, noon.UTC())
+		second, err := checkOut(t, s.remote("fleet"), "main").Commit(changes, "m", robot, noon.UTC(), Signer{})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(second).To(Equal(first))
 	})
 	t.Run("contents that are the base's are nothing to commit", func(t *testing.T) {
 		g := NewWithT(t)
-		_, err := checkout.Commit(map[string][]byte{"a/b.yaml": []byte("tag: v1\n")}, "m", robot, noon)
+		_, err := checkout.Commit(map[string][]byte{"a/b.yaml": []byte("tag: v1\n")}, "m", robot, noon, Signer{})
 		g.Expect(err).To(MatchError(ErrNoChange))
-		_, err = checkout.Commit(nil, "m", robot, noon)
+		_, err = checkout.Commit(nil, "m", robot, noon, Signer{})
 		g.Expect(err).To(MatchError(ErrNoChange))
 	})
 	for _, path := range []string{"link", "module", "a", "a/c.yaml", "link/b.yaml", "a/b.yaml/c", "../x", "/a/b.yaml", ""} {
 		t.Run(fmt.Sprintf("%q is no regular file of the base and is refused", path), func(t *testing.T) {
 			g := NewWithT(t)
-			_, err := checkout.Commit(map[string][]byte{path: []byte("x")}, "m", robot, noon)
+			_, err := checkout.Commit(map[string][]byte{path: []byte("x")}, "m", robot, noon, Signer{})
 			g.Expect(err).To(MatchError(MatchRegexp("not a (regular file|directory) of commit " + checkout.Base())))
 		})
 	}
 	t.Run("an author or message that would forge the commit's header is refused", func(t *testing.T) {
 		g := NewWithT(t)
 		changes := map[string][]byte{"a/b.yaml": []byte("tag: v2\n")}
-		_, err := checkout.Commit(changes, "m", Author{Name: "x\nparent 1", Email: "e"}, noon)
+		_, err := checkout.Commit(changes, "m", Author{Name: "x\nparent 1", Email: "e"}, noon, Signer{})
 		g.Expect(err).To(HaveOccurred())
-		_, err = checkout.Commit(changes, "m\x00", robot, noon)
+		_, err = checkout.Commit(changes, "m\x00", robot, noon, Signer{})
 		g.Expect(err).To(HaveOccurred())
 	})
 }
@@ -411,7 +411,7 @@ func TestPush(t *testing.T) {
 		r.commit("main", map[string]file{"a.yaml": {"100644", "v0"}})
 		r.commit("main", map[string]file{"a.yaml": {"100644", "v1"}})
 		checkout := checkOut(t, s.remote("fleet"), "main")
-		commit, err := checkout.Commit(map[string][]byte{"a.yaml": []byte("v2")}, "m", robot, noon)
+		commit, err := checkout.Commit(map[string][]byte{"a.yaml": []byte("v2")}, "m", robot, noon, Signer{})
 		if err != nil {
 			t.Fatal(err)
 		}

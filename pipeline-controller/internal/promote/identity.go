@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
 )
 
@@ -92,7 +93,21 @@ func (p Promotion) made(body string) bool {
 }
 
 func (p Promotion) commitMessage() string {
+	author := p.author()
 	return fmt.Sprintf("%s\n\n%sSigned-off-by: %s <%s>\n", p.title(), p.trailers(), author.Name, author.Email)
+}
+
+// author is who the promotion's commit is by.
+func (p Promotion) author() git.Author {
+	commit := p.Strategy.PullRequest.Commit
+	if commit == nil || commit.Author == nil {
+		return defaultAuthor
+	}
+	author := git.Author{Name: commit.Author.Name, Email: commit.Author.Email}
+	if author.Name == "" {
+		author.Name = defaultAuthor.Name
+	}
+	return author
 }
 
 func (p Promotion) body() string {

@@ -36,8 +36,8 @@ import (
 // largestFile is the size in bytes up to which a file is looked at for markers. No manifest that a person writes is larger.
 const largestFile = 1 << 20
 
-// author is who promotion commits are by.
-var author = git.Author{Name: "Sluice", Email: "sluice@noreply.invalid"}
+// defaultAuthor is who promotion commits are by when the Pipeline doesn't say.
+var defaultAuthor = git.Author{Name: "Sluice", Email: "sluice@noreply.invalid"}
 
 // PullRequests promotes by pull request.
 type PullRequests struct {
@@ -132,10 +132,18 @@ func (p *PullRequests) push(ctx context.Context, remote git.Remote, promotion Pr
 			Message: fmt.Sprintf("branch %s holds the revision already", base),
 		}, false, nil
 	}
+	signer, err := readSigner(ctx, p.Secrets, promotion.Pipeline.Namespace, promotion.Strategy.PullRequest.Commit)
+	if err != nil {
+		return plan.Outcome{}, false, err
+	}
+	commit, err := checkout.Commit(changes, promotion.commitMessage(), promotion.author(), promotion.Started.Time, signer)
+	if err != nil {
+		return plan.Outcome{}, false, err
+	}
 	if why, err := confirm(ctx); err != nil || why != "" {
 		return plan.Outcome{Message: why}, false, err
 	}
-	return plan.Outcome{}, true, pushChanges(ctx, remote, checkout, changes, promotion)
+	return plan.Outcome{}, true, pushCommit(ctx, remote, checkout, commit, promotion.branch())
 }
 
 // adopt looks for a pull request that an earlier attempt has made and could not record. An open one on the promotion's
@@ -207,19 +215,15 @@ func setMarkers(ctx context.Context, checkout *git.Checkout, promotion Promotion
 	return changes, nil
 }
 
-// pushChanges makes the promotion's branch hold one commit on top of the base. The commit depends on nothing but the base and the
-// promotion, so that an attempt which was cut off after its push pushes nothing again.
-func pushChanges(ctx context.Context, remote git.Remote, checkout *git.Checkout, changes map[string][]byte, promotion Promotion) error {
-	commit, err := checkout.Commit(changes, promotion.commitMessage(), author, promotion.Started.Time)
-	if err != nil {
-		return err
-	}
+// pushCommit makes the branch hold the commit. That depends on nothing but the base and the promotion, so that an attempt which
+// was cut off after its push pushes nothing again.
+func pushCommit(ctx context.Context, remote git.Remote, checkout *git.Checkout, commit, branch string) error {
 	// Whatever a branch of this name holds is an earlier attempt's, made from an older base.
-	at, _, err := git.RemoteBranch(ctx, remote, promotion.branch())
+	at, _, err := git.RemoteBranch(ctx, remote, branch)
 	if err != nil {
 		return err
 	}
-	return checkout.Push(ctx, commit, promotion.branch(), at)
+	return checkout.Push(ctx, commit, branch, at)
 }
 
 // Look tells what became of the promotion's pull request.

@@ -23,6 +23,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 )
 
 // credentials are what a Secret says about access to a Git host.
@@ -61,4 +64,28 @@ func readCredentials(ctx context.Context, reader client.Reader, name types.Names
 		c.username = "git"
 	}
 	return c, nil
+}
+
+// readSigner reads the key that signs commits. Without one configured, none are signed.
+func readSigner(ctx context.Context, reader client.Reader, namespace string, commit *pipelinesv1.CommitSettings) (git.Signer, error) {
+	if commit == nil || commit.SigningKey == nil {
+		return git.Signer{}, nil
+	}
+	name := types.NamespacedName{Namespace: namespace, Name: commit.SigningKey.SecretRef.Name}
+	var secret corev1.Secret
+	if err := reader.Get(ctx, name, &secret); err != nil {
+		return git.Signer{}, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	key, password, newSigner := "git.asc", "passphrase", git.NewOpenPGPSigner
+	if commit.SigningKey.Type == pipelinesv1.SigningKeySSH {
+		key, password, newSigner = "identity", "password", git.NewSSHSigner
+	}
+	if len(secret.Data[key]) == 0 {
+		return git.Signer{}, fmt.Errorf("Secret %s has no '%s' to sign commits with", name, key)
+	}
+	signer, err := newSigner(secret.Data[key], secret.Data[password])
+	if err != nil {
+		return git.Signer{}, fmt.Errorf("Secret %s: %w", name, err)
+	}
+	return signer, nil
 }

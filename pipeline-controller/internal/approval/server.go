@@ -1,0 +1,215 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package approval is the HTTP endpoint that takes signed approvals of promotions, for machines that have no account of the
+// cluster. All it does is make PromotionApprovals, in the name of the controller: whether and when a promotion goes ahead is
+// decided elsewhere.
+//
+// A stranger learns nothing from it about what exists. Whatever is wrong with who asks, or with what they name, the answer is the
+// same, after the same steps: a look into the cache, one read of a Secret, one MAC. What remains is by how much the API server
+// answers faster for a Secret that doesn't exist than for one that does.
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=promotionapprovals,verbs=create
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=approve
+
+const (
+	approvalPath  = "/approval/"
+	promotionPath = "/promotion/"
+
+	maxBody   = 16 << 10
+	maxHeader = 16 << 10
+	// maxConnections bounds what strangers can make the controller hold. A connection has one request at a time.
+	maxConnections = 256
+
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	// requestTimeout bounds all reads and writes of the API server that a request leads to.
+	requestTimeout  = 10 * time.Second
+	writeTimeout    = readTimeout + requestTimeout + 5*time.Second
+	idleTimeout     = 30 * time.Second
+	shutdownTimeout = 10 * time.Second
+)
+
+var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "sluice_approval_requests_total",
+	Help: "Requests to the approval endpoint, by the status code of the answer.",
+}, []string{"code"})
+
+// Creator creates objects.
+type Creator interface {
+	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
+}
+
+// Server is the endpoint. Every replica of the controller serves it, not just the leader.
+type Server struct {
+	// Addr is the address it listens at.
+	Addr string
+	// Reader reads Pipelines and PromotionApprovals, from a cache.
+	Reader client.Reader
+	// Secrets reads Secrets past any cache.
+	Secrets client.Reader
+	// Creator creates PromotionApprovals.
+	Creator Creator
+	// Username returns the name that the API server knows the controller by, the only one in which it can approve.
+	Username func(context.Context) (string, error)
+	// AllowLegacySignatures accepts signatures of the body alone. Such a request can be repeated by whoever sees it, for ever, and for
+	// other promotions too.
+	AllowLegacySignatures bool
+	// Now tells the time.
+	Now func() time.Time
+	// Log takes what was approved and what was refused, and why.
+	Log logr.Logger
+
+	limiter limiter
+}
+
+// NeedLeaderElection tells the manager that the endpoint doesn't wait to become the leader.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends.
+func (s *Server) Start(ctx context.Context) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.Addr)
+	if err != nil {
+		return fmt.Errorf("listening for approvals: %w", err)
+	}
+	return s.serve(ctx, listener)
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelDebug),
+		// Otherwise 'OPTIONS *' is answered without this handler.
+		DisableGeneralOptionsHandler: true,
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		stopped <- server.Shutdown(ctx)
+	})
+	defer stop()
+	s.Log.Info("serving approvals", "address", listener.Addr().String())
+	if err := server.Serve(netutil.LimitListener(listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving approvals: %w", err)
+	}
+	if err := <-stopped; err != nil {
+		return errors.Join(fmt.Errorf("waiting for requests for approval to end: %w", err), server.Close())
+	}
+	return nil
+}
+
+// answer is what a request is answered with.
+type answer struct {
+	code   int
+	header map[string]string
+	body   content
+}
+
+type content struct {
+	// Approval is the name of the PromotionApproval.
+	Approval string `json:"approval,omitempty"`
+	// Error says what is wrong.
+	Error string `json:"error,omitempty"`
+	// Waiting is the revision that does wait for approval.
+	Waiting string `json:"waiting,omitempty"`
+}
+
+func failure(code int, format string, args ...any) answer {
+	return answer{code: code, body: content{Error: fmt.Sprintf(format, args...)}}
+}
+
+// unauthorized is the one answer to all who don't prove that they may ask.
+func unauthorized() answer {
+	refused := failure(http.StatusUnauthorized, "unauthorized")
+	refused.header = map[string]string{"WWW-Authenticate": "Sluice-HMAC-SHA256"}
+	return refused
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := s.route(w, r)
+	requests.WithLabelValues(strconv.Itoa(answer.code)).Inc()
+	for name, value := range answer.header {
+		w.Header().Set(name, value)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(answer.code)
+	// Who has hung up needs no answer.
+	_ = json.NewEncoder(w).Encode(answer.body)
+}
+
+// route looks at the request target as it was sent: a multiplexer would clean the path, and redirect.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) answer {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	switch {
+	case strings.HasPrefix(path+"/", promotionPath):
+		return failure(http.StatusGone, "Sluice watches what Pipelines target and needs no notifications: "+
+			"the Alert and the Provider that send this can be removed")
+	case !strings.HasPrefix(path, approvalPath):
+		return failure(http.StatusNotFound, "not found: approvals are POSTed to /approval/<namespace>/<pipeline>/<environment>/<revision>")
+	case r.Method != http.MethodPost:
+		refused := failure(http.StatusMethodNotAllowed, "approvals are POSTed")
+		refused.header = map[string]string{"Allow": http.MethodPost}
+		return refused
+	}
+	asked, ok := parse(strings.TrimPrefix(path, approvalPath))
+	if !ok {
+		return failure(http.StatusNotFound, "not found: approvals are POSTed to /approval/<namespace>/<pipeline>/<environment>/<revision>")
+	}
+	if wait := s.limiter.wait(clientOf(r.RemoteAddr), s.Now()); wait > 0 {
+		refused := failure(http.StatusTooManyRequests, "too many requests")
+		refused.header = map[string]string{"Retry-After": strconv.Itoa(int((wait + time.Second - 1) / time.Second))}
+		return refused
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return failure(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxBody)
+	case err != nil:
+		return failure(http.StatusBadRequest, "the body can't be read")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	return s.approve(ctx, r, asked, body)
+}

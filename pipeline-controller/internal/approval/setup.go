@@ -1,0 +1,85 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Options are settings of the endpoint.
+type Options struct {
+	// Addr is the address it listens at; empty for no endpoint.
+	Addr string
+	// AllowLegacySignatures accepts signatures of the body alone.
+	AllowLegacySignatures bool
+}
+
+// BindFlags makes flags of the options.
+func (o *Options) BindFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Addr, "approval-addr", ":9292", "The address the approval endpoint binds to. Empty for none.")
+	flags.BoolVar(&o.AllowLegacySignatures, "allow-legacy-approval-signatures", false,
+		"Accept approvals that are signed without their path and time. Whoever sees one can repeat it.")
+}
+
+// SetupWithManager starts the endpoint with the manager.
+func SetupWithManager(mgr ctrl.Manager, options Options) error {
+	if options.Addr == "" {
+		return nil
+	}
+	if err := metrics.Registry.Register(requests); err != nil {
+		return err
+	}
+	return mgr.Add(&Server{
+		Addr:                  options.Addr,
+		Reader:                mgr.GetClient(),
+		Secrets:               mgr.GetAPIReader(),
+		Creator:               mgr.GetClient(),
+		Username:              ownName(mgr.GetClient()),
+		AllowLegacySignatures: options.AllowLegacySignatures,
+		Now:                   time.Now,
+		Log:                   ctrl.Log.WithName("approvals"),
+	})
+}
+
+// ownName returns a function that asks the API server who is asking, until it was told once.
+func ownName(creator Creator) func(context.Context) (string, error) {
+	var known atomic.Pointer[string]
+	return func(ctx context.Context) (string, error) {
+		if name := known.Load(); name != nil {
+			return *name, nil
+		}
+		review := &authenticationv1.SelfSubjectReview{}
+		if err := creator.Create(ctx, review); err != nil {
+			return "", fmt.Errorf("reviewing oneself: %w", err)
+		}
+		name := review.Status.UserInfo.Username
+		if name == "" {
+			return "", errors.New("the API server knows no name of the controller")
+		}
+		known.Store(&name)
+		return name, nil
+	}
+}
