@@ -26,6 +26,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 // tokenSeconds is how long a controller's token is good for, from each start: longer than anybody leaves a playground running
@@ -47,6 +48,9 @@ type ControllerProcess struct {
 	// account. It must exist. Required.
 	ServiceAccount string
 
+	// Server is what the controller takes for the API server, such as a proxy: its address and CA. Default: the API server.
+	Server *rest.Config
+
 	// Args are passed after --health-addr and --metrics-addr, which are set for it.
 	Args []string
 }
@@ -56,6 +60,9 @@ type ControllerProcess struct {
 func (c *Cluster) StartController(ctx context.Context, controller ControllerProcess) (*Process, error) {
 	if controller.Namespace == "" {
 		controller.Namespace = FluxNamespace
+	}
+	if controller.Server == nil {
+		controller.Server = c.Config
 	}
 	p, err := c.newController(controller.Name, c.controllerPath(controller))
 	if err != nil {
@@ -69,7 +76,9 @@ func (c *Cluster) StartController(ctx context.Context, controller ControllerProc
 		if err != nil {
 			return err
 		}
-		return c.writeKubeconfig(kubeconfig, token)
+		config := rest.AnonymousClientConfig(controller.Server)
+		config.BearerToken = token
+		return writeKubeconfig(kubeconfig, config)
 	}
 	if err := c.startProcess(ctx, p); err != nil {
 		return nil, err

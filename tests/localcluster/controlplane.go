@@ -18,6 +18,8 @@ package localcluster
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
 	"net"
@@ -36,6 +38,9 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// ServiceAddress is the address of the Service "kubernetes". Nobody serves it, but the API server's certificate is good for it.
+const ServiceAddress = "10.0.0.1"
 
 // controller-runtime's envtest is not used for etcd and kube-apiserver: it gives no hold of its processes, which
 // therefore stay behind when their parent is killed, and an early end leaves no trace of the reason.
@@ -79,6 +84,8 @@ type credentials struct {
 	servingCertificate string // with its CA
 	servingKey         string
 	serviceAccountKey  string
+	kubeletCertificate string // what kube-apiserver shows to kubelets, if any come: its own CA
+	kubeletKey         string
 	tokens             string
 }
 
@@ -106,7 +113,9 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+files.serviceAccountKey,
 		"--service-account-signing-key-file="+files.serviceAccountKey,
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--service-cluster-ip-range=10.0.0.0/24", // ServiceAddress is its first
+		"--kubelet-client-certificate="+files.kubeletCertificate,
+		"--kubelet-client-key="+files.kubeletKey,
 		// It refuses to write loopback addresses into the Endpoints of the Service "kubernetes", which no pod is there to use.
 		"--endpoint-reconciler-type=none",
 		"--allow-privileged=true",
@@ -137,7 +146,11 @@ func (c *Cluster) writeCredentials(url string) (credentials, error) {
 		return credentials{}, err
 	}
 	files := credentialsIn(dir)
-	certificate, servingKey, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, []string{"localhost"})
+	certificate, servingKey, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.ParseIP(ServiceAddress)}, []string{"localhost"})
+	if err != nil {
+		return credentials{}, err
+	}
+	kubeletCertificate, kubeletKey, err := newKubeletCredentials()
 	if err != nil {
 		return credentials{}, err
 	}
@@ -150,6 +163,8 @@ func (c *Cluster) writeCredentials(url string) (credentials, error) {
 		files.servingCertificate: certificate,
 		files.servingKey:         servingKey,
 		files.serviceAccountKey:  serviceAccountKey,
+		files.kubeletCertificate: kubeletCertificate,
+		files.kubeletKey:         kubeletKey,
 		files.tokens:             []byte(token + ",admin,admin,system:masters\n"),
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -164,7 +179,29 @@ func (c *Cluster) writeCredentials(url string) (credentials, error) {
 		QPS:             -1,
 	}
 	c.Kubeconfig = filepath.Join(c.Dir, "kubeconfig")
-	return files, c.writeKubeconfig(c.Kubeconfig, token)
+	return files, writeKubeconfig(c.Kubeconfig, c.Config)
+}
+
+// newKubeletCredentials returns a certificate that is its own CA, and its key.
+func newKubeletCredentials() (certificate, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	selfSigned, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "kube-apiserver"}, private)
+	if err != nil {
+		return nil, nil, err
+	}
+	if certificate, err = cert.EncodeCertificates(selfSigned); err != nil {
+		return nil, nil, err
+	}
+	key, err = keyutil.MarshalPrivateKeyToPEM(private)
+	return certificate, key, err
+}
+
+// KubeletClientCA returns the path of the CA of the certificate that kube-apiserver shows to kubelets.
+func (c *Cluster) KubeletClientCA() string {
+	return credentialsIn(filepath.Join(c.Dir, "credentials")).kubeletCertificate
 }
 
 func credentialsIn(dir string) credentials {
@@ -172,19 +209,21 @@ func credentialsIn(dir string) credentials {
 		servingCertificate: filepath.Join(dir, "apiserver.crt"),
 		servingKey:         filepath.Join(dir, "apiserver.key"),
 		serviceAccountKey:  filepath.Join(dir, "service-accounts.key"),
+		kubeletCertificate: filepath.Join(dir, "kubelet-client.crt"),
+		kubeletKey:         filepath.Join(dir, "kubelet-client.key"),
 		tokens:             filepath.Join(dir, "tokens.csv"),
 	}
 }
 
-// writeKubeconfig writes a kubeconfig for the bearer of token.
-func (c *Cluster) writeKubeconfig(path, token string) error {
+// writeKubeconfig writes a kubeconfig with the address, the CA and the bearer token of a configuration.
+func writeKubeconfig(path string, from *rest.Config) error {
 	const name = "sluice-local"
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name] = &clientcmdapi.Cluster{
-		Server:                   c.Config.Host,
-		CertificateAuthorityData: c.Config.CAData,
+		Server:                   from.Host,
+		CertificateAuthorityData: from.CAData,
 	}
-	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: from.BearerToken}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
 	return clientcmd.WriteToFile(*config, path)

@@ -54,9 +54,21 @@ func (c *Cluster) startFlux(ctx context.Context, controllers []FluxController) e
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, controller := range controllers {
-		group.Go(func() error { return c.startFluxController(ctx, controller, events) })
+		group.Go(func() error {
+			_, err := c.startFluxController(ctx, controller, events)
+			return err
+		})
 	}
 	return group.Wait()
+}
+
+// StartFlux runs one more of Flux's controllers and waits until it is ready. It may not be notification-controller, which the
+// others have to know from their start.
+func (c *Cluster) StartFlux(ctx context.Context, controller FluxController) (*Process, error) {
+	if controller == NotificationController {
+		return nil, fmt.Errorf("%s can be started only with the cluster", controller)
+	}
+	return c.startFluxController(ctx, controller, "")
 }
 
 func (c *Cluster) installFlux(ctx context.Context) error {
@@ -75,22 +87,22 @@ func (c *Cluster) installFlux(ctx context.Context) error {
 	return c.Apply(ctx, manifests)
 }
 
-func (c *Cluster) startFluxController(ctx context.Context, controller FluxController, events string) error {
+func (c *Cluster) startFluxController(ctx context.Context, controller FluxController, events string) (*Process, error) {
 	path, err := c.programs.path(string(controller))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := c.newController(string(controller), path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.env = append(p.env, "KUBECONFIG="+c.Kubeconfig, "RUNTIME_NAMESPACE="+FluxNamespace)
 	flags, err := c.fluxFlags(controller, events)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.args = append(p.args, flags...)
-	return c.startProcess(ctx, p)
+	return p, c.startProcess(ctx, p)
 }
 
 // fluxFlags returns the flags that are the controller's own; events is the address of notification-controller's

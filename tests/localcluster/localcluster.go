@@ -154,6 +154,18 @@ func (c *Cluster) startProcess(ctx context.Context, p *Process) error {
 	return p.Start(ctx)
 }
 
+// Process returns the process of a name, or nil if none was started.
+func (c *Cluster) Process(name string) *Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.processes {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
 // subdirectory makes a directory below Dir.
 func (c *Cluster) subdirectory(elem ...string) (string, error) {
 	path := filepath.Join(append([]string{c.Dir}, elem...)...)

@@ -63,6 +63,8 @@ type Process struct {
 	prepare func(context.Context) error
 	// ready returns nil once the process does its work.
 	ready func(context.Context) error
+	// attributes, if any, changes how the system starts the process.
+	attributes func(*syscall.SysProcAttr)
 
 	mu     sync.Mutex // guards the fields below, and orders Start, Stop and Kill
 	cmd    *exec.Cmd
@@ -179,6 +181,9 @@ func (p *Process) spawn() error {
 	cmd.Env = p.env
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
+	if p.attributes != nil {
+		p.attributes(cmd.SysProcAttr)
+	}
 	if err := startOnLastingThread(cmd); err != nil {
 		return err
 	}

@@ -1,0 +1,211 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+)
+
+var servingApprovals = regexp.MustCompile(`"msg":"serving approvals","address":"([^"]+)"`)
+
+// approvalAddress returns where pipeline-controller takes approvals since its last start.
+func approvalAddress() (string, error) {
+	log, err := logOf("pipeline-controller")
+	if err != nil {
+		return "", err
+	}
+	starts := servingApprovals.FindAllStringSubmatch(log, -1)
+	if len(starts) == 0 {
+		return "", fmt.Errorf("pipeline-controller's log has no %s", servingApprovals)
+	}
+	return starts[len(starts)-1][1], nil
+}
+
+var _ = Describe("An approval by HTTP", Ordered, func() {
+	const (
+		namespace    = "by-http"
+		key          = "not-a-real-key"
+		self         = "system:serviceaccount:flux-system:pipeline-controller"
+		unauthorized = `{"error":"unauthorized"}` + "\n"
+	)
+	var (
+		address string
+		waiting string
+	)
+
+	// post sends a request for approval, signed if there is a key.
+	post := func(ctx context.Context, target, key, body string) (int, string) {
+		GinkgoHelper()
+		path, err := url.PathUnescape(target)
+		Expect(err).NotTo(HaveOccurred())
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address, strings.NewReader(body))
+		Expect(err).NotTo(HaveOccurred())
+		request.URL.Path, request.URL.RawPath = path, target
+		if key != "" {
+			timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+			mac := hmac.New(sha256.New, []byte(key))
+			fmt.Fprintf(mac, "sluice-approval-v1\nPOST\n%s\n%s\n%s", target, timestamp, body)
+			request.Header.Set("X-Sluice-Timestamp", timestamp)
+			request.Header.Set("X-Signature", fmt.Sprintf("sha256=%x", mac.Sum(nil)))
+		}
+		response, err := http.DefaultClient.Do(request)
+		Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		answer, err := io.ReadAll(response.Body)
+		Expect(err).NotTo(HaveOccurred())
+		return response.StatusCode, string(answer)
+	}
+	approvals := func(ctx context.Context) []pipelinesv1.PromotionApproval {
+		GinkgoHelper()
+		var list pipelinesv1.PromotionApprovalList
+		Expect(world.Client.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
+		return list.Items
+	}
+
+	BeforeAll(func(ctx SpecContext) {
+		_, err := world.Git.CreateRepository("by-http")
+		Expect(err).NotTo(HaveOccurred())
+		for _, version := range []string{"v1.0.0", "v2.0.0"} {
+			Expect(world.Release("by-http", version)).To(Succeed())
+		}
+		apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: by-http}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: approvals, namespace: by-http}
+stringData: {hmac-key: %s}
+`, key)
+		for env, version := range map[string]string{"dev": "v2.0.0", "prod": "v1.0.0"} {
+			apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: by-http-%[1]s}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: by-http-%[1]s, namespace: flux-system}
+spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: shop, namespace: by-http-%[1]s}
+spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: by-http-%[1]s, sourceRef: {kind: GitRepository, name: by-http-%[1]s, namespace: flux-system}}
+`, env, world.RepositoryURL("by-http"), version)
+		}
+		for _, name := range []string{"shop", "other"} {
+			apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %s, namespace: by-http}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: shop}
+  environments:
+  - {name: dev, targets: [{namespace: by-http-dev}]}
+  - {name: prod, targets: [{namespace: by-http-prod}]}
+  promotion: {manual: true, strategy: {notification: {}, secretRef: {name: approvals}}}
+`, name)
+			revision := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, namespace, name),
+				"status", "environments", "prod", "waitingApproval", "revision")
+			Eventually(ctx, revision).Should(HavePrefix("v2.0.0@sha1:"))
+			now, err := revision(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			waiting = now.(string)
+		}
+		Eventually(approvalAddress).ShouldNot(BeEmpty())
+		address, err = approvalAddress()
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("is refused to strangers in the same words, whatever they name", func(ctx SpecContext) {
+		for _, target := range []string{
+			"/approval/by-http/shop/prod/" + waiting,
+			"/approval/by-http/shop/nonexistent/" + waiting,
+			"/approval/by-http/nonexistent/prod/" + waiting,
+			"/approval/nowhere/shop/prod/" + waiting,
+		} {
+			for _, key := range []string{"", "guessed"} {
+				code, answer := post(ctx, target, key, "")
+				Expect(code).To(Equal(http.StatusUnauthorized), target)
+				Expect(answer).To(Equal(unauthorized), target)
+			}
+		}
+		Expect(approvals(ctx)).To(BeEmpty())
+	})
+
+	It("is refused for a revision that doesn't wait", func(ctx SpecContext) {
+		code, answer := post(ctx, "/approval/by-http/shop/prod/v1.0.0", key, "")
+		Expect(code).To(Equal(http.StatusUnprocessableEntity))
+		Expect(answer).To(ContainSubstring(`"waiting":"` + waiting + `"`))
+		Expect(approvals(ctx)).To(BeEmpty())
+	})
+
+	It("promotes, in the name of the controller", func(ctx SpecContext) {
+		code, answer := post(ctx, "/approval/by-http/shop/prod/"+waiting, key, `{"comment":"smoke tests passed"}`)
+		Expect(code).To(Equal(http.StatusCreated), answer)
+		Expect(approvals(ctx)).To(ConsistOf(HaveField("Spec", pipelinesv1.PromotionApprovalSpec{
+			PipelineRef: meta.LocalObjectReference{Name: "shop"}, Environment: "prod", Revision: waiting, ApprovedBy: self, Comment: "smoke tests passed",
+		})))
+		shop := &pipelinesv1.Pipeline{}
+		Eventually(ctx, func(ctx context.Context) (*pipelinesv1.PromotionRecord, error) {
+			err := world.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "shop"}, shop)
+			return shop.Status.Environments["prod"].Promotion, err
+		}).Should(And(HaveField("State", pipelinesv1.PromotionSucceeded), HaveField("Approvers", Equal([]string{self}))))
+
+		By("being asked once more")
+		code, again := post(ctx, "/approval/by-http/shop/prod/"+url.PathEscape(waiting), key, "")
+		Expect(code).To(Equal(http.StatusOK))
+		Expect(again).To(Equal(answer))
+
+		By("telling of it in metrics")
+		Expect(metrics(ctx, world.PipelineController)).To(And(
+			ContainSubstring(`sluice_approval_requests_total{code="201"} 1`),
+			ContainSubstring(`sluice_approval_requests_total{code="401"} 8`)))
+	})
+
+	It("leaves the other Pipeline with that key alone", func(ctx SpecContext) {
+		other := &pipelinesv1.Pipeline{}
+		Expect(world.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "other"}, other)).To(Succeed())
+		Expect(other.Status.Environments["prod"].WaitingApproval.Revision).To(Equal(waiting))
+	})
+
+	It("takes the place of notifications that called for promotions", func(ctx SpecContext) {
+		code, answer := post(ctx, "/promotion/by-http/shop/prod", "", "{}")
+		Expect(code).To(Equal(http.StatusGone))
+		Expect(answer).To(ContainSubstring("can be removed"))
+	})
+})

@@ -1,0 +1,166 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sluice-toolkit/sluice/tests/killproxy"
+	"github.com/sluice-toolkit/sluice/tests/localcluster"
+)
+
+// moments are those at which gate-controller is killed, once while it holds the sources and once while it releases them. Either
+// takes more than twenty writes: a hold or a release of each, then its condition, and the status of the gate.
+var moments = []killproxy.Moment{
+	{Write: 1}, {Write: 1, Done: true}, {Write: 2}, {Write: 4, Done: true}, {Write: 7},
+	{Write: 9, Done: true}, {Write: 12}, {Write: 15, Done: true}, {Write: 18}, {Write: 20, Done: true},
+}
+
+var _ = Describe("Killing gate-controller", func() {
+	It("at any moment of closing or opening, and starting it again, ends in the right state", func(ctx SpecContext) {
+		up := startUpstream(ctx)
+		controller, killAt := killableController(ctx)
+
+		// Ten sources, and the HelmRepository of one, which is held too.
+		all := append(lines(up), chartOfGatedRepository(up))
+		for _, l := range all[:3] {
+			l.slug += "-2"
+			all = append(all, l)
+		}
+		g := newGroup(ctx, "crash", all)
+		g.publish(ctx, 0)
+		g.establish(ctx)
+		counted := func(held int) {
+			GinkgoHelper()
+			gate := object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, g.name)
+			Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(held))
+			Expect(field(gate, "status", "sources")(ctx)).To(BeEquivalentTo(11))
+		}
+
+		By("having a person suspend one of them")
+		suspended := g.sources()[len(all)-1]
+		_, err := run(ctx, "flux", "suspend", "source", all[len(all)-1].cli, suspended.GetName())
+		Expect(err).NotTo(HaveOccurred())
+		g.expectReleased(ctx, now(ctx, g.sources())...)
+
+		// dies has the controller killed at a moment of what it does when the gate is turned, and starts it again.
+		dies := func(moment killproxy.Moment, closed bool) {
+			GinkgoHelper()
+			By(fmt.Sprintf("turning the gate to closed=%t and killing the controller at %+v", closed, moment))
+			dead := killAt(moment)
+			turnGate(ctx, g.name, closed)
+			var death killproxy.Death
+			Eventually(ctx, dead).Should(Receive(&death))
+			Expect(death.Err).NotTo(HaveOccurred())
+			GinkgoWriter.Println("killed at", death.Write)
+			Expect(controller.Start(ctx)).To(Succeed())
+		}
+		for round, moment := range moments {
+			dies(moment, true)
+			g.expectHeld(ctx, now(ctx, g.sources())...)
+			for _, source := range now(ctx, g.sources()) {
+				Expect(suspendedBy(source)).To(ContainElement(holder), key(source))
+			}
+			counted(11)
+			g.sentinel.close()
+			g.publish(ctx, round+1)
+			g.expectHeld(ctx, now(ctx, g.sources())...)
+			Expect(g.sentinel.leaks()).To(BeEmpty())
+
+			g.sentinel.open()
+			dies(moment, false)
+			g.expectReleased(ctx, now(ctx, g.sources())...)
+			counted(0)
+			for _, source := range g.sources() {
+				if source.GetName() == suspended.GetName() {
+					Expect(field(source, "spec", "suspend")(ctx)).To(Equal(true))
+					Expect(content(source)(ctx)).To(ContainSubstring(version(0)))
+					continue
+				}
+				Expect(field(source, "spec", "suspend")(ctx)).To(BeNil(), key(source))
+				Eventually(ctx, content(source)).Should(ContainSubstring(version(round+1)), key(source))
+			}
+		}
+
+		By("taking the gates off the sources")
+		gated := g.sources()
+		for _, l := range g.lines {
+			if l.inherits {
+				gated = append(gated, object(sourceAPI, "HelmRepository", flux, g.upstreamOf(l)))
+			}
+		}
+		for _, source := range gated {
+			Expect(world.Client.Patch(ctx, source, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"gates":null}}`)))).To(Succeed())
+		}
+		for _, source := range gated {
+			Eventually(ctx, traces(source)).Should(BeEmpty(), key(source))
+		}
+	})
+})
+
+// killableController runs gate-controller, in place of the suite's, so that it can be killed at a moment of its work.
+func killableController(ctx context.Context) (controller *localcluster.Process, killAt func(killproxy.Moment) <-chan killproxy.Death) {
+	GinkgoHelper()
+	// Events don't count: no state depends on them.
+	proxy, err := killproxy.New(world.Cluster.Config, func(r *http.Request) bool {
+		return strings.HasPrefix(r.URL.Path, "/apis/source.toolkit.fluxcd.io/") || strings.HasPrefix(r.URL.Path, "/apis/gating.toolkit.fluxcd.io/")
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(proxy.Close)
+	Expect(world.GateController.Stop()).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(world.GateController.Start(ctx)).To(Succeed()) })
+	controller, err = world.Cluster.StartController(ctx, localcluster.ControllerProcess{
+		Name: "gate-controller-killed", Binary: "gate-controller", ServiceAccount: "gate-controller", Server: proxy.Config,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(controller.Kill)
+	return controller, func(moment killproxy.Moment) <-chan killproxy.Death { return proxy.KillAt(moment, controller.Kill) }
+}
+
+// traces returns a function that lists what gate-controller has left on a source, for Eventually.
+func traces(source *unstructured.Unstructured) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		current := source.DeepCopy()
+		if err := world.Client.Get(ctx, client.ObjectKeyFromObject(source), current); err != nil {
+			return nil, err
+		}
+		var left []string
+		for annotation := range current.GetAnnotations() {
+			if strings.HasPrefix(annotation, "gating.toolkit.fluxcd.io/") {
+				left = append(left, "the annotation "+annotation)
+			}
+		}
+		for _, entry := range current.GetManagedFields() {
+			if entry.Manager == holder && entry.Subresource == "" {
+				left = append(left, "fields of its own: "+entry.FieldsV1.GetRawString())
+			}
+		}
+		if condition := gatesOpen(current); condition.Type != "" {
+			left = append(left, "the condition "+condition.Type)
+		}
+		return left, nil
+	}
+}

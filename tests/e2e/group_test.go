@@ -1,0 +1,418 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"code.gitea.io/sdk/gitea"
+	"github.com/fluxcd/pkg/apis/meta"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sluice-toolkit/sluice/tests/upstream"
+)
+
+// groupLabel is on the sources of a group, for the sentinel to know them by.
+const groupLabel = "sluice-e2e-group"
+
+// group is sources that share a gate: one of each line. The gate is named like the group.
+type group struct {
+	name     string
+	lines    []line
+	sentinel *sentinel
+}
+
+// newGroup names a group, and watches its sources from then on. They are deleted when the spec ends.
+func newGroup(ctx context.Context, name string, lines []line) *group {
+	GinkgoHelper()
+	g := &group{name: name, lines: lines}
+	g.sentinel = post(ctx, name)
+	DeferCleanup(func(ctx SpecContext) {
+		for _, kind := range sourceKinds {
+			Expect(world.Client.DeleteAllOf(ctx, object(sourceAPI, kind, flux, ""), client.InNamespace(flux), client.MatchingLabels{groupLabel: name})).To(Succeed())
+		}
+		for _, line := range lines {
+			if line.repository != nil {
+				Expect(client.IgnoreNotFound(world.Client.Delete(ctx, object(sourceAPI, "HelmRepository", flux, g.upstreamOf(line))))).To(Succeed())
+			}
+		}
+	})
+	return g
+}
+
+// upstreamOf is the name under which a line's versions are published.
+func (g *group) upstreamOf(l line) string { return g.name + "-" + l.slug }
+
+// sources are those that establish makes, in the order of the lines.
+func (g *group) sources() []*unstructured.Unstructured {
+	var sources []*unstructured.Unstructured
+	for _, line := range g.lines {
+		sources = append(sources, object(sourceAPI, line.kind, flux, g.upstreamOf(line)))
+	}
+	return sources
+}
+
+// manifest is a source of a line, with the HelmRepository of a HelmChart. More is added to its spec.
+func (g *group) manifest(l line, name, more string) string {
+	return l.repositoryManifest(g.upstreamOf(l), g.name) + "\n---\n" + l.manifest(name, g.upstreamOf(l), g.name, more)
+}
+
+// establish makes the sources under an open gate, and waits until they have published what there is.
+func (g *group) establish(ctx context.Context) {
+	GinkgoHelper()
+	turnGate(ctx, g.name, false)
+	for _, line := range g.lines {
+		apply(ctx, "%s", g.manifest(line, g.upstreamOf(line), ""))
+	}
+	for _, source := range g.sources() {
+		Eventually(ctx, content(source)).Should(ContainSubstring(version(0)), key(source))
+	}
+}
+
+// hold closes the gate, and waits until all sources are held.
+func (g *group) hold(ctx context.Context) {
+	GinkgoHelper()
+	turnGate(ctx, g.name, true)
+	g.expectHeld(ctx, now(ctx, g.sources())...)
+}
+
+// publish publishes the version of a round on all lines.
+func (g *group) publish(ctx context.Context, round int) {
+	GinkgoHelper()
+	for _, line := range g.lines {
+		if round == 0 {
+			Expect(line.begin(g.upstreamOf(line))).To(Succeed())
+		}
+		line.publish(ctx, g.upstreamOf(line), version(round))
+	}
+}
+
+// fromGit puts the sources into a repository, with 'suspend: false', and has Flux apply them from there.
+func (g *group) fromGit(ctx context.Context) {
+	GinkgoHelper()
+	_, err := world.Git.CreateRepository(g.name)
+	Expect(err).NotTo(HaveOccurred())
+	files := map[string]string{}
+	for _, line := range g.lines {
+		files[line.slug+".yaml"] = line.manifest(g.upstreamOf(line), g.upstreamOf(line), g.name, "suspend: false")
+	}
+	Expect(world.Commit(g.name, "Don't suspend the sources", files)).To(Succeed())
+	apply(ctx, `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {interval: 24h, url: '%[2]s', ref: {branch: main}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {interval: 24h, path: ./, prune: true, sourceRef: {kind: GitRepository, name: %[1]s}}
+`, g.name, world.RepositoryURL(g.name))
+	kustomization := object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", flux, g.name)
+	DeferCleanup(func(ctx SpecContext) {
+		for _, obj := range []*unstructured.Unstructured{kustomization, object(sourceAPI, "GitRepository", flux, g.name)} {
+			Expect(world.Client.Delete(ctx, obj)).To(Succeed())
+			Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())
+		}
+	})
+	Eventually(ctx, condition(kustomization, "Ready")).Should(HaveField("Status", BeEquivalentTo("True")))
+}
+
+// expectHeld waits until the hold is on sources in the given states, or in later ones, and source-controller has seen it. From
+// then on no fetch is under way, and the sentinel has seen all that was written before.
+func (g *group) expectHeld(ctx context.Context, sources ...*unstructured.Unstructured) {
+	GinkgoHelper()
+	for _, source := range sources {
+		Eventually(ctx, func() error { return g.sentinel.held(source) }).WithPolling(10 * time.Millisecond).Should(Succeed())
+	}
+	// A source that was held before it was ever fetched gets no observedGeneration by itself. To a request for a reconciliation
+	// source-controller answers also when a source is suspended, and it works on one object after the other.
+	token := time.Now().Format(time.RFC3339Nano)
+	for _, source := range sources {
+		requested := source.DeepCopy()
+		annotate(ctx, requested, meta.ReconcileRequestAnnotation, token)
+		Eventually(ctx, func() error { return g.sentinel.heldAndObserved(requested, token) }).WithPolling(10 * time.Millisecond).Should(Succeed())
+	}
+}
+
+// expectReleased waits until the hold is off sources in the given states, or in later ones.
+func (g *group) expectReleased(ctx context.Context, sources ...*unstructured.Unstructured) {
+	GinkgoHelper()
+	for _, source := range sources {
+		Eventually(ctx, func() error { return g.sentinel.released(source) }).WithPolling(10 * time.Millisecond).Should(Succeed())
+	}
+}
+
+// resumed waits until each source was seen without its suspension more often than before: the way was really gone.
+func (g *group) resumed(ctx context.Context, before map[string]int) {
+	GinkgoHelper()
+	for _, source := range g.sources() {
+		Eventually(ctx, func() int { return g.sentinel.resumptions()[key(source)] }).WithPolling(10*time.Millisecond).
+			Should(BeNumerically(">", before[key(source)]), key(source))
+	}
+}
+
+// key names an object in a message.
+func key(obj *unstructured.Unstructured) string { return obj.GetKind() + "/" + obj.GetName() }
+
+// content returns a function that fetches what a source has published, for Eventually: its artifact, decompressed.
+func content(source *unstructured.Unstructured) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		url, err := field(source, "status", "artifact", "url")(ctx)
+		if url == nil || err != nil {
+			return "", err
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprint(url), nil)
+		if err != nil {
+			return "", err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return "", fmt.Errorf("GET %s: %s", url, response.Status)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return "", err
+		}
+		if compressed, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
+			body, err = io.ReadAll(compressed)
+			return string(body), err
+		}
+		return string(body), nil
+	}
+}
+
+// now returns objects as they are.
+func now(ctx context.Context, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	GinkgoHelper()
+	var read []*unstructured.Unstructured
+	for _, obj := range objects {
+		current := object(obj.GetAPIVersion(), obj.GetKind(), obj.GetNamespace(), obj.GetName())
+		Expect(world.Client.Get(ctx, client.ObjectKeyFromObject(obj), current)).To(Succeed())
+		read = append(read, current)
+	}
+	return read
+}
+
+// request asks for a reconciliation of an object of Flux, and waits until it was handled.
+func request(ctx context.Context, obj *unstructured.Unstructured) {
+	GinkgoHelper()
+	token := time.Now().Format(time.RFC3339Nano)
+	annotate(ctx, obj, meta.ReconcileRequestAnnotation, token)
+	Eventually(ctx, field(obj, "status", "lastHandledReconcileAt")).WithPolling(10 * time.Millisecond).Should(Equal(token))
+}
+
+func turnGate(ctx context.Context, name string, closed bool) {
+	GinkgoHelper()
+	apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: %s, namespace: flux-system}, spec: {closed: %t}}", name, closed)
+}
+
+// version is the one that is published in a round. None is part of another.
+func version(round int) string { return fmt.Sprintf("1.0.%d", 100+round) }
+
+// startUpstream starts what sources are fetched from, until the container of specs ends.
+func startUpstream(ctx context.Context) *upstream.Server {
+	GinkgoHelper()
+	up, err := upstream.New()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(up.Close()).To(Succeed()) })
+	apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: s3, namespace: flux-system}, stringData: {accesskey: %s, secretkey: %s}}",
+		upstream.AccessKey, upstream.SecretKey)
+	return up
+}
+
+// line leads from an upstream to sources of a kind. They are fetched once a day, and otherwise only when there is a reason to.
+type line struct {
+	// slug is the line's short name.
+	slug string
+	// kind of the sources, and what the flux CLI calls it.
+	kind, cli string
+	// begin makes the place upstream.
+	begin func(name string) error
+	// publish publishes a version upstream, and returns when a fetch would find it.
+	publish func(ctx context.Context, name, version string)
+	// spec of a source of what is published under a name.
+	spec func(name string) string
+	// edits are the patches of the spec that ask, in turn, for what was asked for at first and for the same version in another way.
+	edits func(name, version string) [2]string
+	// repository is the spec of the HelmRepository of a HelmChart, and inherits tells whether the gates are on that.
+	repository func(name string) string
+	inherits   bool
+}
+
+// manifest is a source of what is published under a name, with a gate.
+func (l line) manifest(name, upstream, gate, more string) string {
+	spec := []string{"interval: 24h", l.spec(upstream)}
+	if !l.inherits {
+		spec = append(spec, fmt.Sprintf("gates: {refs: [%s]}", gate))
+	}
+	if more != "" {
+		spec = append(spec, more)
+	}
+	return fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: flux-system, labels: {%s: %s}}, spec: {%s}}",
+		sourceAPI, l.kind, name, groupLabel, gate, strings.Join(spec, ", "))
+}
+
+// repositoryManifest is the HelmRepository of a HelmChart; empty for other sources.
+func (l line) repositoryManifest(upstream, gate string) string {
+	if l.repository == nil {
+		return ""
+	}
+	spec := []string{"interval: 24h", l.repository(upstream)}
+	if l.inherits {
+		spec = append(spec, fmt.Sprintf("gates: {refs: [%s]}", gate))
+	}
+	return fmt.Sprintf("{apiVersion: %s, kind: HelmRepository, metadata: {name: %s, namespace: flux-system}, spec: {%s}}",
+		sourceAPI, upstream, strings.Join(spec, ", "))
+}
+
+// lines are one for each kind of source, and one for the HelmCharts of an OCI HelmRepository, which has no artifact to hold back: its
+// gates are theirs.
+func lines(up *upstream.Server) []line {
+	nothing := func(string) error { return nil }
+	// All names of an upstream get what is published.
+	to := func(publish func(name, version string) error, also ...string) func(context.Context, string, string) {
+		return func(_ context.Context, name, version string) {
+			GinkgoHelper()
+			Expect(publish(name, version)).To(Succeed())
+			for _, suffix := range also {
+				Expect(publish(name+suffix, version)).To(Succeed())
+			}
+		}
+	}
+	chart := func(repository, version string) error { return up.PublishChart(repository, "app", version) }
+	chartEdits := func(_, version string) [2]string {
+		return [2]string{`{"version":null}`, fmt.Sprintf(`{"version":%q}`, version)}
+	}
+	chartSpec := func(name string) string {
+		return fmt.Sprintf("chart: app, sourceRef: {kind: HelmRepository, name: %s}", name)
+	}
+	return []line{
+		{
+			slug: "git", kind: "GitRepository", cli: "git",
+			begin: func(name string) error {
+				_, err := world.Git.CreateRepository(name)
+				return err
+			},
+			publish: to(func(name, version string) error {
+				_, _, err := world.Git.Client.CreateFile(world.Git.Username, name, "deploy/"+version, gitea.CreateFileOptions{
+					FileOptions: gitea.FileOptions{Message: "Release " + version, BranchName: "main"},
+					Content:     base64.StdEncoding.EncodeToString([]byte(version)),
+				})
+				if err != nil {
+					return err
+				}
+				_, _, err = world.Git.Client.CreateTag(world.Git.Username, name, gitea.CreateTagOption{TagName: version, Target: "main"})
+				return err
+			}),
+			spec: func(name string) string {
+				return fmt.Sprintf("url: '%s', ref: {branch: main}", world.RepositoryURL(name))
+			},
+			edits: func(_, version string) [2]string {
+				return [2]string{`{"ref":{"branch":"main","tag":null}}`, fmt.Sprintf(`{"ref":{"branch":null,"tag":%q}}`, version)}
+			},
+		},
+		{
+			slug: "oci", kind: "OCIRepository", cli: "oci",
+			begin: nothing,
+			publish: to(func(name, version string) error {
+				if err := up.PushArtifact(name, version, map[string]string{"version": version}); err != nil {
+					return err
+				}
+				return up.PushArtifact(name, "latest", map[string]string{"version": version})
+			}),
+			spec: func(name string) string {
+				return fmt.Sprintf("url: '%s', insecure: true, ref: {tag: latest}", up.OCIURL(name))
+			},
+			edits: func(_, version string) [2]string {
+				return [2]string{`{"ref":{"tag":"latest"}}`, fmt.Sprintf(`{"ref":{"tag":%q}}`, version)}
+			},
+		},
+		{
+			slug: "bucket", kind: "Bucket", cli: "bucket",
+			begin:   up.CreateBucket,
+			publish: to(func(name, version string) error { return up.PutObject(name, "app/version", version) }),
+			spec: func(name string) string {
+				return fmt.Sprintf("endpoint: '%s', bucketName: %s, insecure: true, secretRef: {name: s3}", up.S3Endpoint(), name)
+			},
+			edits: func(string, string) [2]string { return [2]string{`{"prefix":null}`, `{"prefix":"app/"}`} },
+		},
+		{
+			slug: "helm", kind: "HelmRepository", cli: "helm",
+			begin:   nothing,
+			publish: to(chart, "-moved"),
+			spec:    func(name string) string { return fmt.Sprintf("url: '%s'", up.HelmURL(name)) },
+			edits: func(name, _ string) [2]string {
+				return [2]string{fmt.Sprintf(`{"url":%q}`, up.HelmURL(name)), fmt.Sprintf(`{"url":%q}`, up.HelmURL(name+"-moved"))}
+			},
+		},
+		{
+			slug: "chart", kind: "HelmChart", cli: "chart",
+			begin: nothing,
+			publish: func(ctx context.Context, name, version string) {
+				GinkgoHelper()
+				to(chart)(ctx, name, version)
+				// The chart is looked for in the index that the HelmRepository has fetched.
+				repository := object(sourceAPI, "HelmRepository", flux, name)
+				if uid, err := field(repository, "metadata", "uid")(ctx); err != nil || uid != nil {
+					Expect(err).NotTo(HaveOccurred())
+					request(ctx, repository)
+				}
+			},
+			spec: chartSpec, edits: chartEdits,
+			repository: func(name string) string { return fmt.Sprintf("url: '%s'", up.HelmURL(name)) },
+		},
+		{
+			slug: "oci-chart", kind: "HelmChart", cli: "chart",
+			begin:   nothing,
+			publish: to(func(name, version string) error { return up.PushChart(name, "app", version) }),
+			spec:    chartSpec, edits: chartEdits,
+			repository: func(name string) string {
+				return fmt.Sprintf("type: oci, insecure: true, url: '%s'", up.OCIURL(name))
+			},
+			inherits: true,
+		},
+	}
+}
+
+// chartOfGatedRepository is a line of HelmCharts whose HelmRepository, one of the default type, is held with them.
+func chartOfGatedRepository(up *upstream.Server) line {
+	all := lines(up)
+	l := all[len(all)-1]
+	l.slug = "gated-chart"
+	l.publish = func(_ context.Context, name, version string) {
+		GinkgoHelper()
+		Expect(up.PublishChart(name, "app", version)).To(Succeed())
+	}
+	l.repository = func(name string) string { return fmt.Sprintf("url: '%s'", up.HelmURL(name)) }
+	return l
+}
