@@ -122,7 +122,7 @@ func run(ctx context.Context, opts options) error {
 		LeaseDuration:                 &opts.leaderElection.LeaseDuration,
 		RenewDeadline:                 &opts.leaderElection.RenewDeadline,
 		RetryPeriod:                   &opts.leaderElection.RetryPeriod,
-		LeaderElectionID:              leaderelection.GenerateID(controllerName+"-leader-election", opts.watch.LabelSelector),
+		LeaderElectionID:              leaderElectionID(opts.watch.LabelSelector),
 		LeaderElectionNamespace:       namespace,
 	})
 	if err != nil {
@@ -162,4 +162,13 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// leaderElectionID is one for each shard, so that each has a leader of its own.
+func leaderElectionID(labelSelector string) string {
+	const id = controllerName + "-leader-election"
+	if labelSelector == "" {
+		return id
+	}
+	return leaderelection.GenerateID(id, labelSelector)
 }

@@ -45,6 +45,7 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/approval"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/controller"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
@@ -64,6 +65,7 @@ type options struct {
 	rateLimiter                         fluxcontroller.RateLimiterOptions
 	watch                               fluxcontroller.WatchOptions
 	acl                                 acl.Options
+	approval                            approval.Options
 }
 
 func (o *options) bind(flags *flag.FlagSet) {
@@ -77,6 +79,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 	o.rateLimiter.BindFlags(flags)
 	o.watch.BindFlags(flags)
 	o.acl.BindFlags(flags)
+	o.approval.BindFlags(flags)
 }
 
 func main() {
@@ -121,7 +124,7 @@ func run(ctx context.Context, opts options) error {
 		LeaseDuration:                 &opts.leaderElection.LeaseDuration,
 		RenewDeadline:                 &opts.leaderElection.RenewDeadline,
 		RetryPeriod:                   &opts.leaderElection.RetryPeriod,
-		LeaderElectionID:              leaderelection.GenerateID(controllerName+"-leader-election", opts.watch.LabelSelector),
+		LeaderElectionID:              leaderElectionID(opts.watch.LabelSelector),
 		LeaderElectionNamespace:       namespace,
 	})
 	if err != nil {
@@ -154,8 +157,20 @@ func run(ctx context.Context, opts options) error {
 	}); err != nil {
 		return err
 	}
+	if err := approval.SetupWithManager(mgr, opts.approval); err != nil {
+		return err
+	}
 	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
 		return err
 	}
 	return errors.Join(mgr.Start(ctx), clones.Close())
+}
+
+// leaderElectionID is one for each shard, so that each has a leader of its own.
+func leaderElectionID(labelSelector string) string {
+	const id = controllerName + "-leader-election"
+	if labelSelector == "" {
+		return id
+	}
+	return leaderelection.GenerateID(id, labelSelector)
 }

@@ -35,8 +35,8 @@ import (
 // moments are those at which gate-controller is killed, once while it holds the sources and once while it releases them. Either
 // takes more than twenty writes: a hold or a release of each, then its condition, and the status of the gate.
 var moments = []killproxy.Moment{
-	{Write: 1}, {Write: 1, Done: true}, {Write: 2}, {Write: 4, Done: true}, {Write: 7},
-	{Write: 9, Done: true}, {Write: 12}, {Write: 15, Done: true}, {Write: 18}, {Write: 20, Done: true},
+	{Call: 1}, {Call: 1, Done: true}, {Call: 2}, {Call: 4, Done: true}, {Call: 7},
+	{Call: 9, Done: true}, {Call: 12}, {Call: 15, Done: true}, {Call: 18}, {Call: 20, Done: true},
 }
 
 var _ = Describe("Killing gate-controller", func() {
@@ -75,7 +75,7 @@ var _ = Describe("Killing gate-controller", func() {
 			var death killproxy.Death
 			Eventually(ctx, dead).Should(Receive(&death))
 			Expect(death.Err).NotTo(HaveOccurred())
-			GinkgoWriter.Println("killed at", death.Write)
+			GinkgoWriter.Println("killed at", death.Call)
 			Expect(controller.Start(ctx)).To(Succeed())
 		}
 		for round, moment := range moments {
@@ -125,15 +125,16 @@ var _ = Describe("Killing gate-controller", func() {
 func killableController(ctx context.Context) (controller *localcluster.Process, killAt func(killproxy.Moment) <-chan killproxy.Death) {
 	GinkgoHelper()
 	// Events don't count: no state depends on them.
-	proxy, err := killproxy.New(world.Cluster.Config, func(r *http.Request) bool {
+	proxy := &killproxy.Proxy{}
+	DeferCleanup(proxy.Close)
+	server, err := proxy.Kubernetes(world.Cluster.Config, func(r *http.Request) bool {
 		return strings.HasPrefix(r.URL.Path, "/apis/source.toolkit.fluxcd.io/") || strings.HasPrefix(r.URL.Path, "/apis/gating.toolkit.fluxcd.io/")
 	})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(proxy.Close)
 	Expect(world.GateController.Stop()).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(world.GateController.Start(ctx)).To(Succeed()) })
 	controller, err = world.Cluster.StartController(ctx, localcluster.ControllerProcess{
-		Name: "gate-controller-killed", Binary: "gate-controller", ServiceAccount: "gate-controller", Server: proxy.Config,
+		Name: "gate-controller-killed", Binary: "gate-controller", ServiceAccount: "gate-controller", Server: server,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(controller.Kill)

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package killproxy stands between a controller and the API server, and ends the controller at a chosen one of its writes. So a
-// test can have it crash between any two steps of its work, the same ones each time.
+// Package killproxy stands between a controller and the servers that it calls, and ends the controller at a chosen one of its
+// calls. So a test can have it crash between any two steps of its work, the same ones each time.
 package killproxy
 
 import (
@@ -37,75 +37,109 @@ import (
 
 // Moment is when to end the controller.
 type Moment struct {
-	// Write is the number of the write, from 1, since the moment was chosen.
-	Write int
-	// Done has the API server carry the write out, and the controller not learn of it. Otherwise the API server gets no word of it.
+	// Call is the number of the call, from 1, since the moment was chosen.
+	Call int
+	// Done has the server carry the call out, and the controller not learn of it. Otherwise the server gets no word of it.
 	Done bool
 }
 
 // Death tells how a controller was ended.
 type Death struct {
-	// Write is the method and path of the write.
-	Write string
+	// Call is the method and path of the call.
+	Call string
 	// Err is what failed about ending it.
 	Err error
 }
 
-// Proxy forwards requests to an API server, with the credentials that they come with.
+// Proxy forwards requests to servers, with the credentials that they come with.
 type Proxy struct {
-	// Config has the address and the CA for the controller to connect to, and no credentials.
-	Config *rest.Config
-
-	server  *httptest.Server
-	forward http.Handler
-	counts  func(*http.Request) bool
+	fronts []*httptest.Server
 	// epoch counts the deaths. What still comes over a connection of a controller that is dead goes nowhere.
 	epoch atomic.Int64
 
-	mu sync.Mutex // guards what is below, and orders the writes that count: they are carried out one after the other
+	mu sync.Mutex // guards what is below, and orders the calls that count: they are carried out one after the other
 	// chosen is the moment that is waited for; nil while there is none.
 	chosen *Moment
 	kill   func() error
 	dead   chan<- Death
-	writes int
+	calls  int
 }
+
+// Counts decides which calls count.
+type Counts func(*http.Request) bool
 
 type epochKey struct{}
 
-// New starts a proxy for an API server. Of the requests that change something, those count that counts returns true for.
-func New(config *rest.Config, counts func(*http.Request) bool) (*Proxy, error) {
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		return nil, err
-	}
+// Kubernetes forwards to an API server. It returns the address and the CA for the controller to connect to, without credentials.
+// Reads never count.
+func (p *Proxy) Kubernetes(config *rest.Config, counts Counts) (*rest.Config, error) {
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{counts: counts}
-	p.forward = &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+	// A client sends its token over nothing but TLS.
+	front, err := p.HTTPS(config.Host, transport, func(r *http.Request) bool { return !changesNothing(r.Method) && counts(r) })
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: CA(front)}}, nil
+}
+
+// HTTPS forwards to a server by a transport, from a server with a certificate of its own.
+func (p *Proxy) HTTPS(target string, transport http.RoundTripper, counts Counts) (*httptest.Server, error) {
+	front, err := p.front(target, transport, counts)
+	if err == nil {
+		front.StartTLS()
+	}
+	return front, err
+}
+
+// HTTP forwards to a server by a transport.
+func (p *Proxy) HTTP(target string, transport http.RoundTripper, counts Counts) (*httptest.Server, error) {
+	front, err := p.front(target, transport, counts)
+	if err == nil {
+		front.Start()
+	}
+	return front, err
+}
+
+// CA returns the certificate of a front, in PEM.
+func CA(front *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
+}
+
+func (p *Proxy) front(target string, transport http.RoundTripper, counts Counts) (*httptest.Server, error) {
+	to, err := url.Parse(target)
+	if err != nil {
+		return nil, err
+	}
+	forward := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport:     transport,
 		FlushInterval: -1, // watches
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}
-	p.server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
-	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	p.server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if counts(r) {
+			p.count(w, r, forward)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)
+	front.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, epochKey{}, p.epoch.Load())
 	}
-	// A client sends its token over nothing but TLS.
-	p.server.StartTLS()
-	p.Config = &rest.Config{Host: p.server.URL, TLSClientConfig: rest.TLSClientConfig{
-		CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}),
-	}}
-	return p, nil
+	p.fronts = append(p.fronts, front)
+	return front, nil
 }
 
 // Close ends all connections.
 func (p *Proxy) Close() {
-	p.server.CloseClientConnections()
-	p.server.Close()
+	for _, front := range p.fronts {
+		front.CloseClientConnections()
+		front.Close()
+	}
 }
 
 // KillAt has kill called at a moment, counted from now on, and returns a channel that then tells. Only one moment is waited for at
@@ -114,27 +148,30 @@ func (p *Proxy) KillAt(moment Moment, kill func() error) <-chan Death {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	dead := make(chan Death, 1)
-	p.chosen, p.kill, p.dead, p.writes = &moment, kill, dead, 0
+	p.chosen, p.kill, p.dead, p.calls = &moment, kill, dead, 0
 	return dead
 }
 
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	if changesNothing(r.Method) || !p.counts(r) {
-		p.forward.ServeHTTP(w, r)
-		return
-	}
+// Forget has nobody killed at the moment that was chosen last.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.chosen = nil
+}
+
+func (p *Proxy) count(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.Context().Value(epochKey{}) != p.epoch.Load() {
 		panic(http.ErrAbortHandler)
 	}
-	p.writes++
-	now := p.chosen != nil && p.writes == p.chosen.Write
+	p.calls++
+	now := p.chosen != nil && p.calls == p.chosen.Call
 	if now && !p.chosen.Done {
 		p.end(r)
 	}
 	answer := httptest.NewRecorder()
-	p.forward.ServeHTTP(answer, r)
+	forward.ServeHTTP(answer, r)
 	if now {
 		p.end(r)
 	}
@@ -146,7 +183,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 // end kills the controller that has sent a request, and leaves the request without an answer.
 func (p *Proxy) end(r *http.Request) {
 	p.epoch.Add(1)
-	death := Death{Write: r.Method + " " + r.URL.Path, Err: p.kill()}
+	death := Death{Call: r.Method + " " + r.URL.Path, Err: p.kill()}
 	p.dead <- death
 	p.chosen, p.kill, p.dead = nil, nil, nil
 	panic(http.ErrAbortHandler)

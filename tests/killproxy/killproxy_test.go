@@ -36,9 +36,9 @@ func TestKillAt(t *testing.T) {
 		moment  killproxy.Moment
 		arrives []string
 	}{
-		{"before a write, which then never arrives", killproxy.Moment{Write: 2}, []string{"/one"}},
-		{"after a write, which has arrived", killproxy.Moment{Write: 2, Done: true}, []string{"/one", "/two"}},
-		{"at the first write", killproxy.Moment{Write: 1, Done: true}, []string{"/one"}},
+		{"before a write, which then never arrives", killproxy.Moment{Call: 2}, []string{"/one"}},
+		{"after a write, which has arrived", killproxy.Moment{Call: 2, Done: true}, []string{"/one", "/two"}},
+		{"at the first write", killproxy.Moment{Call: 1, Done: true}, []string{"/one"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -49,20 +49,21 @@ func TestKillAt(t *testing.T) {
 				}
 			}))
 			defer api.Close()
-			proxy, err := killproxy.New(&rest.Config{Host: api.URL}, func(r *http.Request) bool { return !strings.HasPrefix(r.URL.Path, "/uncounted") })
-			g.Expect(err).NotTo(HaveOccurred())
+			proxy := &killproxy.Proxy{}
 			defer proxy.Close()
+			server, err := proxy.Kubernetes(&rest.Config{Host: api.URL}, func(r *http.Request) bool { return !strings.HasPrefix(r.URL.Path, "/uncounted") })
+			g.Expect(err).NotTo(HaveOccurred())
 
 			var kills atomic.Int32
 			dead := proxy.KillAt(test.moment, func() error {
 				kills.Add(1)
 				return nil
 			})
-			controller := newClient(g, proxy)
+			controller := newClient(g, server)
 			for _, path := range []string{"/one", "/two", "/three"} {
-				g.Expect(send(controller, http.MethodGet, proxy.Config.Host+path)).To(Succeed(), "reading goes on")
-				g.Expect(send(controller, http.MethodPost, proxy.Config.Host+"/uncounted"+path)).To(Succeed())
-				if err := send(controller, http.MethodPatch, proxy.Config.Host+path); err != nil {
+				g.Expect(send(controller, http.MethodGet, server.Host+path)).To(Succeed(), "reading goes on")
+				g.Expect(send(controller, http.MethodPost, server.Host+"/uncounted"+path)).To(Succeed())
+				if err := send(controller, http.MethodPatch, server.Host+path); err != nil {
 					break
 				}
 			}
@@ -70,10 +71,10 @@ func TestKillAt(t *testing.T) {
 				g.Expect(arrivals).To(Receive(Equal(path)))
 			}
 			g.Expect(arrivals).To(BeEmpty())
-			g.Expect(dead).To(Receive(HaveField("Write", "PATCH "+[]string{"/one", "/two"}[test.moment.Write-1])))
+			g.Expect(dead).To(Receive(HaveField("Call", "PATCH "+[]string{"/one", "/two"}[test.moment.Call-1])))
 
-			again := newClient(g, proxy)
-			g.Expect(send(again, http.MethodPatch, proxy.Config.Host+"/again")).To(Succeed(), "the next controller is left alone")
+			again := newClient(g, server)
+			g.Expect(send(again, http.MethodPatch, server.Host+"/again")).To(Succeed(), "the next controller is left alone")
 			g.Expect(arrivals).To(Receive(Equal("/again")))
 			g.Expect(kills.Load()).To(BeEquivalentTo(1))
 		})
@@ -81,8 +82,8 @@ func TestKillAt(t *testing.T) {
 }
 
 // newClient returns a client with connections of its own.
-func newClient(g *WithT, proxy *killproxy.Proxy) *http.Client {
-	config, err := rest.TLSConfigFor(proxy.Config)
+func newClient(g *WithT, server *rest.Config) *http.Client {
+	config, err := rest.TLSConfigFor(server)
 	g.Expect(err).NotTo(HaveOccurred())
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
 }

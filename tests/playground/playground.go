@@ -144,13 +144,14 @@ func (p *Playground) installSluice(ctx context.Context) error {
 	if p.GateController, err = p.startController(ctx, "gate-controller"); err != nil {
 		return err
 	}
-	p.PipelineController, err = p.startController(ctx, "pipeline-controller")
+	// The port is any: the controller's log says which.
+	p.PipelineController, err = p.startController(ctx, "pipeline-controller", "--approval-addr=127.0.0.1:0")
 	return err
 }
 
-func (p *Playground) startController(ctx context.Context, name string) (*localcluster.Process, error) {
+func (p *Playground) startController(ctx context.Context, name string, args ...string) (*localcluster.Process, error) {
 	return p.Cluster.StartController(ctx, localcluster.ControllerProcess{
-		Name: name, ServiceAccount: name, Args: []string{"--events-addr=" + p.Cluster.EventsAddr, "--log-level=debug"},
+		Name: name, ServiceAccount: name, Args: append(args, "--events-addr="+p.Cluster.EventsAddr, "--log-level=debug"),
 	})
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,6 +46,7 @@ var (
 // unavailable is a failure of the API server, and no one's fault who asks.
 type unavailable struct{ error }
 
+// approve answers a request for approval.
 func (s *Server) approve(ctx context.Context, r *http.Request, asked promotion, body []byte) answer {
 	log := s.Log.WithValues("pipeline", types.NamespacedName{Namespace: asked.namespace, Name: asked.pipeline}.String(),
 		"environment", asked.environment, "revision", asked.revision, "client", r.RemoteAddr)
@@ -60,6 +61,11 @@ func (s *Server) approve(ctx context.Context, r *http.Request, asked promotion, 
 		log.Info("refused an approval", "why", err.Error())
 		return unauthorized()
 	}
+	return s.decide(ctx, log, pipeline, asked, body)
+}
+
+// decide answers who may ask.
+func (s *Server) decide(ctx context.Context, log logr.Logger, pipeline *pipelinesv1.Pipeline, asked promotion, body []byte) answer {
 	comment, err := readComment(body)
 	if err != nil {
 		return failure(http.StatusBadRequest, "%s", err)
@@ -72,27 +78,31 @@ func (s *Server) approve(ctx context.Context, r *http.Request, asked promotion, 
 		log.Error(err, "asking for the controller's own name failed")
 		return failure(http.StatusServiceUnavailable, "the API server does not answer")
 	}
-	spec := pipelinesv1.PromotionApprovalSpec{Environment: asked.environment, ApprovedBy: user, Comment: comment}
-	spec.PipelineRef.Name = pipeline.Name
-
+	approvalOf := func(rev string) *pipelinesv1.PromotionApproval {
+		spec := pipelinesv1.PromotionApprovalSpec{Environment: asked.environment, Revision: rev, ApprovedBy: user, Comment: comment}
+		spec.PipelineRef.Name = pipeline.Name
+		return pipelinesv1.NewPromotionApproval(pipeline.Namespace, spec)
+	}
+	// It is made of the revision as status tells it, so that it is the same one however the request writes that.
 	waiting := waitingRevision(pipeline, asked.environment)
 	if revision.Equal(waiting, asked.revision) {
-		// As it is told in status, so that it is the same approval however the request writes the revision.
-		spec.Revision = waiting
-		return s.create(ctx, log, pipelinesv1.NewPromotionApproval(pipeline.Namespace, spec))
+		return s.create(ctx, log, approvalOf(waiting))
 	}
-	spec.Revision = pipeline.Status.Revision
-	if revision.Equal(spec.Revision, asked.revision) {
-		// A promotion waits no more once it has its approvals. Who asks again, since the answer got lost, is told the same.
-		approval := pipelinesv1.NewPromotionApproval(pipeline.Namespace, spec)
-		if err := s.Reader.Get(ctx, client.ObjectKeyFromObject(approval), approval); err == nil {
-			return answer{code: http.StatusOK, body: content{Approval: approval.Name}}
+	// A promotion waits no more once it has its approvals. Who asks again, since the answer got lost, is told the same.
+	if current := pipeline.Status.Revision; revision.Equal(current, asked.revision) {
+		made := approvalOf(current)
+		if s.Reader.Get(ctx, client.ObjectKeyFromObject(made), made) == nil {
+			return answer{code: http.StatusOK, body: details{Approval: made.Name}}
 		}
 	}
+	return notWaiting(asked.environment, waiting)
+}
+
+func notWaiting(env, waiting string) answer {
 	if waiting == "" {
-		return failure(http.StatusUnprocessableEntity, "nothing waits for approval in environment %s", asked.environment)
+		return failure(http.StatusUnprocessableEntity, "nothing waits for approval in environment %s", env)
 	}
-	refused := failure(http.StatusUnprocessableEntity, "environment %s waits for approval of another revision: %s", asked.environment, waiting)
+	refused := failure(http.StatusUnprocessableEntity, "environment %s waits for approval of another revision: %s", env, waiting)
 	refused.body.Waiting = waiting
 	return refused
 }
@@ -108,13 +118,13 @@ func (s *Server) create(ctx context.Context, log logr.Logger, approval *pipeline
 	err := s.Creator.Create(ctx, approval)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return answer{code: http.StatusOK, body: content{Approval: approval.Name}}
+		return answer{code: http.StatusOK, body: details{Approval: approval.Name}}
 	case err != nil:
 		log.Error(err, "making an approval failed")
 		return failure(http.StatusServiceUnavailable, "the approval could not be made: the controller's log says why")
 	}
 	log.Info("approved", "approval", approval.Name)
-	return answer{code: http.StatusCreated, body: content{Approval: approval.Name}}
+	return answer{code: http.StatusCreated, body: details{Approval: approval.Name}}
 }
 
 // authenticate returns the Pipeline if the request is signed with the key of the promotion that it asks to approve.
@@ -130,9 +140,10 @@ func (s *Server) authenticate(ctx context.Context, r *http.Request, asked promot
 	}
 	key, missing := s.readKey(ctx, secret)
 	matches := signature.matches(key)
+	var down unavailable
 	switch {
-	case errors.As(missing, &unavailable{}):
-		return nil, missing
+	case errors.As(missing, &down):
+		return nil, down
 	case unknown != nil:
 		return nil, unknown
 	case missing != nil:
@@ -159,7 +170,7 @@ func (s *Server) find(ctx context.Context, asked promotion) (*pipelinesv1.Pipeli
 	}
 	name := promotion.Strategy.SecretRef.Name
 	// The client refuses to ask for one of these, by an error that looks like any other.
-	if name == "" || len(path.IsValidPathSegmentName(name)) > 0 {
+	if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 		return nil, decoySecret, errors.New("strategy.secretRef is no name of a Secret")
 	}
 	return pipeline, types.NamespacedName{Namespace: pipeline.Namespace, Name: name}, nil

@@ -142,10 +142,10 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 type answer struct {
 	code   int
 	header map[string]string
-	body   content
+	body   details
 }
 
-type content struct {
+type details struct {
 	// Approval is the name of the PromotionApproval.
 	Approval string `json:"approval,omitempty"`
 	// Error says what is wrong.
@@ -155,7 +155,7 @@ type content struct {
 }
 
 func failure(code int, format string, args ...any) answer {
-	return answer{code: code, body: content{Error: fmt.Sprintf(format, args...)}}
+	return answer{code: code, body: details{Error: fmt.Sprintf(format, args...)}}
 }
 
 // unauthorized is the one answer to all who don't prove that they may ask.
@@ -174,8 +174,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(answer.code)
-	// Who has hung up needs no answer.
-	_ = json.NewEncoder(w).Encode(answer.body)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(answer.body) // who has hung up needs no answer
 }
 
 // route looks at the request target as it was sent: a multiplexer would clean the path, and redirect.

@@ -1,0 +1,258 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/githost"
+	"github.com/sluice-toolkit/sluice/tests/killproxy"
+	"github.com/sluice-toolkit/sluice/tests/localcluster"
+)
+
+// The application runs v2.0.0 in namespace crash-one and v1.0.0 in crash-two. Each round has a Pipeline of its own from one to the
+// other, and pipeline-controller is killed at another call of the promotion: to the API server, the Git host, or
+// notification-controller.
+var _ = Describe("Killing pipeline-controller", Ordered, func() {
+	var (
+		proxy       *killproxy.Proxy
+		flags       localcluster.ControllerProcess
+		gitHost, ca string
+		// promoted is the Pipeline whose calls count.
+		promoted atomic.Value
+		// accepted counts the notifications that notification-controller has accepted of it.
+		accepted atomic.Int32
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		github.AddToken(githost.Token{Value: token, Login: "sluice-bot"})
+		_, err := world.Git.CreateRepository("crash")
+		Expect(err).NotTo(HaveOccurred())
+		for _, version := range []string{"v1.0.0", "v2.0.0"} {
+			Expect(world.Release("crash", version)).To(Succeed())
+		}
+		for namespace, version := range map[string]string{"crash-one": "v2.0.0", "crash-two": "v1.0.0"} {
+			apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: crash, namespace: %[1]s}
+spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
+`, namespace, world.RepositoryURL("crash"), version)
+			Eventually(ctx, field(object("v1", "ConfigMap", namespace, "app"), "data", "version")).Should(Equal(version))
+		}
+
+		proxy = &killproxy.Proxy{}
+		DeferCleanup(proxy.Close)
+		promoted.Store("none")
+		ofPromoted := func(r *http.Request) bool { return strings.Contains(r.URL.Path, promoted.Load().(string)) }
+		server, err := proxy.Kubernetes(world.Cluster.Config, ofPromoted)
+		Expect(err).NotTo(HaveOccurred())
+		host, err := proxy.HTTPS(github.URL(), github.Transport(), ofPromoted)
+		Expect(err).NotTo(HaveOccurred())
+		gitHost, ca = host.URL, base64.StdEncoding.EncodeToString(killproxy.CA(host))
+		events, err := proxy.HTTP(world.Cluster.EventsAddr, &acceptance{count: &accepted},
+			func(r *http.Request) bool { return asksForPromotion(r, promoted.Load().(string)) })
+		Expect(err).NotTo(HaveOccurred())
+
+		Expect(world.PipelineController.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(world.PipelineController.Start(ctx)).To(Succeed()) })
+		flags = localcluster.ControllerProcess{
+			Binary: "pipeline-controller", ServiceAccount: "pipeline-controller", Server: server, Args: []string{"--events-addr=" + events.URL, "--approval-addr="},
+		}
+	})
+
+	// start runs a controller under a name of its own.
+	start := func(ctx context.Context, name string, args ...string) *localcluster.Process {
+		GinkgoHelper()
+		as := flags
+		as.Name = name
+		as.Args = append(args, flags.Args...)
+		controller, err := world.Cluster.StartController(ctx, as)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() error {
+			log, _ := logOf(name)
+			AddReportEntry(name, ReportEntryVisibilityFailureOrVerbose, log[max(0, len(log)-8<<10):])
+			return controller.Kill()
+		})
+		return controller
+	}
+	// promote makes a Pipeline whose one promotion is due at once. Its calls are those that count from now on.
+	promote := func(ctx context.Context, name, strategy string) {
+		GinkgoHelper()
+		promoted.Store(name)
+		accepted.Store(0)
+		apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %s, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: crash}
+  environments:
+  - {name: one, targets: [{namespace: crash-one}]}
+  - {name: two, targets: [{namespace: crash-two}]}
+  promotion: {strategy: {%s}}
+`, name, strategy)
+	}
+	byPullRequest := func(ctx context.Context, name string) string {
+		GinkgoHelper()
+		Expect(github.AddRepository(owner, name)).To(Succeed())
+		_, err := github.CommitFiles(owner, name, "main", map[string]string{
+			"app.yaml": fmt.Sprintf("tag: v1.0.0 # {\"$promotion\": \"flux-system:%s:two:tag\"}\n", name)}, "Begin")
+		Expect(err).NotTo(HaveOccurred())
+		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: flux-system}, stringData: {token: %s}, data: {ca.crt: %s}}", name, token, ca)
+		return fmt.Sprintf("pull-request: {type: github, url: '%s/%s/%s.git', baseBranch: main, secretRef: {name: %[3]s}}", gitHost, owner, name)
+	}
+	// remove takes the Pipeline away, so that it makes no more calls.
+	remove := func(ctx context.Context, name string) {
+		GinkgoHelper()
+		promoted.Store("none")
+		pipeline := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name)
+		Expect(world.Client.Delete(ctx, pipeline)).To(Succeed())
+		Eventually(ctx, field(pipeline, "metadata", "uid")).Should(BeNil())
+	}
+	expectOnePullRequest := func(ctx context.Context, name string) {
+		GinkgoHelper()
+		Eventually(ctx, record(name, "two")).Should(haveState("created"))
+		promotion, err := record(name, "two")(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		all, err := github.PullRequests(owner, name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all).To(ConsistOf(And(HaveField("State", "open"), HaveField("Number", BeEquivalentTo(promotion.PullRequest.Number)))))
+		branches, err := github.Branches(owner, name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(branches).To(And(HaveLen(2), HaveKeyWithValue(promotion.PullRequest.Branch, promotion.PullRequest.HeadCommit)))
+	}
+
+	// atEveryCall has the controller die before and after the first call of a promotion, the second, and so on, until it gets
+	// through.
+	atEveryCall := func(ctx context.Context, prefix string, controller *localcluster.Process, prepare func(ctx context.Context, name string) string,
+		done, expect func(ctx context.Context, name string)) {
+		GinkgoHelper()
+		deaths := 0
+		for call := 1; ; call++ {
+			for _, carriedOut := range []bool{false, true} {
+				name := fmt.Sprintf("%s-%d-%t", prefix, call, carriedOut)
+				strategy := prepare(ctx, name)
+				dead := proxy.KillAt(killproxy.Moment{Call: call, Done: carriedOut}, controller.Kill)
+				promote(ctx, name, strategy)
+				finished := make(chan struct{})
+				go func() {
+					defer GinkgoRecover()
+					defer close(finished)
+					done(ctx, name)
+				}()
+				var death killproxy.Death
+				select {
+				case death = <-dead:
+				case <-finished:
+					proxy.Forget()
+					select {
+					case death = <-dead: // after all was done
+					default: // there is no such call any more
+						remove(ctx, name)
+						Expect(deaths).To(BeNumerically(">=", 6), "a promotion takes a few calls")
+						return
+					}
+				}
+				Expect(death.Err).NotTo(HaveOccurred())
+				By(fmt.Sprintf("killed at call %d, carried out: %t: %s", call, carriedOut, death.Call))
+				deaths++
+				Expect(controller.Start(ctx)).To(Succeed())
+				<-finished
+				expect(ctx, name)
+				remove(ctx, name)
+			}
+		}
+	}
+
+	It("at any call of a promotion by pull request, and starting it again, leads to one pull request", func(ctx SpecContext) {
+		done := func(ctx context.Context, name string) {
+			Eventually(ctx, record(name, "two")).Should(haveState("created"))
+		}
+		atEveryCall(ctx, "pulled", start(ctx, "pipeline-controller-killed"), byPullRequest, done, expectOnePullRequest)
+	})
+
+	It("at any call of a promotion by notification, and starting it again, leads to one accepted event", func(ctx SpecContext) {
+		prepare := func(context.Context, string) string { return "notification: {}" }
+		done := func(ctx context.Context, name string) {
+			Eventually(ctx, record(name, "two")).Should(haveState("succeeded"))
+		}
+		atEveryCall(ctx, "told", start(ctx, "pipeline-controller-killed-too"), prepare, done,
+			func(context.Context, string) { Expect(accepted.Load()).To(BeEquivalentTo(1)) })
+	})
+
+	It("in the middle of a promotion has another replica carry it on, to one pull request", func(ctx SpecContext) {
+		election := []string{"--enable-leader-election", "--leader-election-lease-duration=15s", "--leader-election-renew-deadline=10s"}
+		leader := start(ctx, "pipeline-controller-leader", election...)
+		lease := object("coordination.k8s.io/v1", "Lease", flux, "pipeline-controller-leader-election")
+		Eventually(ctx, field(lease, "spec", "holderIdentity")).ShouldNot(BeNil())
+		start(ctx, "pipeline-controller-follower", election...)
+
+		// The call that opens the pull request is carried out, and its answer never arrives.
+		strategy := byPullRequest(ctx, "replicas")
+		died := make(chan error, 1)
+		github.FailNext(http.MethodPost, "replicas"+createCall, 1, func(_ http.ResponseWriter, r *http.Request, carryOut http.Handler) {
+			carryOut.ServeHTTP(httptest.NewRecorder(), r)
+			died <- leader.Kill()
+			panic(http.ErrAbortHandler)
+		})
+		promote(ctx, "replicas", strategy)
+		Eventually(ctx, died).Should(Receive(BeNil()))
+		expectOnePullRequest(ctx, "replicas")
+		Expect(github.Count(http.MethodPost, "replicas"+createCall)).To(Equal(1))
+	})
+})
+
+// acceptance counts the events that ask for a promotion and are accepted.
+type acceptance struct{ count *atomic.Int32 }
+
+func (a *acceptance) RoundTrip(r *http.Request) (*http.Response, error) {
+	promotes := asksForPromotion(r, "")
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && promotes && response.StatusCode < 300 {
+		a.count.Add(1)
+	}
+	return response, err
+}
+
+// asksForPromotion tells whether a request carries the event that asks for the promotion of a Pipeline.
+func asksForPromotion(r *http.Request, pipeline string) bool {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return err == nil && strings.Contains(string(body), `"reason":"Promote"`) && strings.Contains(string(body), pipeline)
+}
