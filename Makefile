@@ -1,11 +1,11 @@
 # make demo   shows Sluice at work on this machine
-# make test   runs all tests
-# Both build what they need, from Go modules, into bin/. The first time that takes some minutes.
+# make test   runs all tests but those that need pods, which make e2e runs
+# They build what they need, from Go modules, into bin/. The first time that takes some minutes.
 
 BIN := $(CURDIR)/bin
 MODULES := api gate-controller pipeline-controller flux-cli-plugin tests cmd
 
-VERBS := open close
+VERBS := open close approve gate pipeline
 
 # Where the local cluster finds its programs. KUBEBUILDER_ASSETS, when set, goes before it for those of the control plane.
 export SLUICE_BIN := $(BIN)
@@ -14,7 +14,7 @@ export SLUICE_BIN := $(BIN)
 
 .PHONY: help
 help: ## Show this help.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Use
 
@@ -23,13 +23,25 @@ demo: binaries build ## Show one revision travel from dev to prod, and a gate ho
 	@$(BIN)/sluice-local $(ARGS)
 
 .PHONY: test
-test: binaries build ## Run all tests.
+test: binaries build ## Run all tests but those of make e2e.
 	@hack/build.sh flux-cli
 	go test -count=1 $(MODULES:%=./%/...) $(ARGS)
+
+.PHONY: e2e
+e2e: ## Run the tests that need pods, on a node of this machine. As root, on Linux. ARGS goes to go test.
+	@test "$$(uname) $$(id -u)" = "Linux 0" || { echo "make e2e runs containers, which takes Linux and root: sudo make e2e" >&2; exit 1; }
+	@hack/build.sh controlplane flux node
+	@mkdir -p $(BIN)/node
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./gate-controller ./pipeline-controller ./flux-cli-plugin ./tests/localnode/...
+	go test -count=1 -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode $(ARGS)
 
 .PHONY: binaries
 binaries: ## Build the control plane, Flux and Gitea for this machine.
 	@hack/build.sh controlplane flux gitea
+
+.PHONY: node
+node: ## Build the programs of a node, and install those of the system that it needs.
+	@hack/build.sh node
 
 .PHONY: build
 build: ## Build Sluice.
@@ -63,13 +75,14 @@ tidy: ## Tidy all modules.
 .PHONY: verify
 verify: generate manifests tidy ## Fail if anything generated is stale.
 	go vet $(MODULES:%=./%/...)
+	go vet -tags e2e_node ./tests/...
 	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt"; exit 1; }
 	@git diff --exit-code || { echo "generated files are stale: run make generate manifests tidy, and commit"; exit 1; }
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "files are missing from the commit"; exit 1; }
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run the linters.
-	for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint run ./...) || exit 1; done
+	for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint run --build-tags e2e_node ./...) || exit 1; done
 
 .PHONY: clean
 clean: ## Remove everything built.

@@ -140,15 +140,16 @@ func run(ctx context.Context, opts options) error {
 			return fluxcontroller.GetRateLimiter(opts.rateLimiter)
 		},
 	}
+	announcer := controller.NewAnnouncer(recorder)
 	if err := controller.IndexSources(ctx, mgr); err != nil {
 		return err
 	}
 	for _, kind := range source.Kinds {
 		if err := (&controller.SourceReconciler{
-			Client:        mgr.GetClient(),
-			EventRecorder: recorder,
-			Kind:          kind,
-			Live:          mgr.GetAPIReader(),
+			Client:    mgr.GetClient(),
+			Announcer: announcer,
+			Kind:      kind,
+			Live:      mgr.GetAPIReader(),
 			// A controller of one namespace sees no others.
 			NoCrossNamespaceRefs: opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces,
 		}).SetupWithManager(mgr, setup); err != nil {

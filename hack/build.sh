@@ -15,7 +15,7 @@
 
 # Builds the programs of the local cluster into bin/, from the Go modules beside this script:
 #
-#   hack/build.sh NAME...     NAME: controlplane, flux, gitea, flux-cli
+#   hack/build.sh NAME...     NAME: controlplane, node, flux, gitea, flux-cli
 #
 # What is there already, from the same go.mod, go.sum and script, is not built again.
 # Programs in the directory KUBEBUILDER_ASSETS, when it is set, are used instead of building them.
@@ -31,10 +31,20 @@ fail() {
 	exit 1
 }
 
+# module_of NAME is the directory, beside this script, of the module that NAME is built from.
+module_of() {
+	case $1 in
+	node) echo controlplane ;; # Kubernetes too, so that a node is never of another version than its control plane.
+	*) echo "$1" ;;
+	esac
+}
+
 # fingerprint NAME is a hash of everything that decides what NAME builds to. It is a hash of contents,
 # not of times, so that a fresh checkout or a restored cache of bin/ counts as built.
 fingerprint() {
-	cat "$hack/$1/go.mod" "$hack/$1/go.sum" "$hack/build.sh" | git hash-object --stdin
+	local module
+	module=$hack/$(module_of "$1")
+	cat "$module/go.mod" "$module/go.sum" "$hack/build.sh" | git hash-object --stdin
 }
 
 # is_current NAME FILE... tells whether all files of NAME in bin/ come from its present fingerprint.
@@ -122,14 +132,38 @@ compile() {
 }
 
 require_go() {
-	local problem
-	command -v go >/dev/null || fail "needs Go, see $hack/$1/go.mod for its version; there is no 'go' on the PATH"
-	problem=$(cd "$hack/$1" && go list -mod=readonly -m 2>&1 >/dev/null) ||
-		fail "Go can't work with hack/$1: $problem"
+	local problem module
+	module=$(module_of "$1")
+	command -v go >/dev/null || fail "needs Go, see $hack/$module/go.mod for its version; there is no 'go' on the PATH"
+	problem=$(cd "$hack/$module" && go list -mod=readonly -m 2>&1 >/dev/null) ||
+		fail "Go can't work with hack/$module: $problem"
+}
+
+# install_packages NAME PACKAGE... installs packages of Debian and its kin, where this script may.
+install_packages() {
+	local name=$1
+	shift
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		say_for_good "$name: installing $*"
+		(apt-get update && apt-get install --yes --no-install-recommends "$@") >"$work/log" 2>&1 || tail -n 5 "$work/log" >&2
+	fi
+}
+
+# compile_kubernetes NAME DIR PACKAGE... builds programs of Kubernetes, and etcd, into DIR.
+compile_kubernetes() {
+	local version major_minor
+	version=$(module_version k8s.io/kubernetes)
+	major_minor=${version#v}
+	major_minor=${major_minor%.*}
+	CGO_ENABLED=0 compile "$@" -- -ldflags "-s -w \
+		-X k8s.io/component-base/version.gitVersion=$version \
+		-X k8s.io/component-base/version.gitMajor=${major_minor%.*} \
+		-X k8s.io/component-base/version.gitMinor=${major_minor#*.} \
+		-X k8s.io/client-go/pkg/version.gitVersion=$version"
 }
 
 build_controlplane() {
-	local wanted=() packages=() program version dir=$work/controlplane
+	local wanted=() packages=() program dir=$work/controlplane
 	for program in etcd kube-apiserver kube-controller-manager kubectl; do
 		[ -x "${KUBEBUILDER_ASSETS:-}/$program" ] || wanted+=("$program")
 	done
@@ -145,20 +179,50 @@ build_controlplane() {
 		*) packages+=("k8s.io/kubernetes/cmd/$program") ;;
 		esac
 	done
-	version=$(module_version k8s.io/kubernetes)
-	local major_minor=${version#v}
-	major_minor=${major_minor%.*}
 	mkdir "$dir"
-	CGO_ENABLED=0 compile controlplane "$dir" "${packages[@]}" -- -ldflags "-s -w \
-		-X k8s.io/component-base/version.gitVersion=$version \
-		-X k8s.io/component-base/version.gitMajor=${major_minor%.*} \
-		-X k8s.io/component-base/version.gitMinor=${major_minor#*.} \
-		-X k8s.io/client-go/pkg/version.gitVersion=$version"
+	compile_kubernetes controlplane "$dir" "${packages[@]}"
 	if [ -e "$dir/server" ]; then
 		mv "$dir/server" "$dir/etcd" # its package is called server
 	fi
 	mv "$dir"/* "$bin/"
 	record controlplane
+}
+
+# A node is more than the programs built here: its containers are run by the system's containerd.
+build_node() {
+	local missing dir=$work/node
+	missing=$(missing_for_node)
+	if [ -n "$missing" ]; then
+		# shellcheck disable=SC2086 # names of packages, without blanks
+		install_packages node $missing
+		missing=$(missing_for_node)
+	fi
+	[ -z "$missing" ] || fail "a node needs what is in Debian's packages ${missing//$'\n'/, }: install them"
+	if is_current node kubelet kube-scheduler; then
+		return
+	fi
+
+	require_go node
+	cd "$hack/$(module_of node)"
+	mkdir "$dir"
+	compile_kubernetes node "$dir" k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-scheduler
+	mv "$dir"/* "$bin/"
+	record node
+}
+
+# missing_for_node prints the Debian packages that hold what a node needs and this system lacks.
+missing_for_node() {
+	local directory
+	command -v containerd >/dev/null && command -v ctr >/dev/null || echo containerd
+	command -v runc >/dev/null || echo runc
+	command -v ip >/dev/null || echo iproute2
+	# Where packages put the plugins of CNI, and where tests/localnode looks for them.
+	for directory in /usr/lib/cni /opt/cni/bin /usr/libexec/cni; do
+		if [ -x "$directory/bridge" ]; then
+			return
+		fi
+	done
+	echo containernetworking-plugins
 }
 
 build_flux() {
@@ -196,10 +260,7 @@ build_gitea() {
 	require_go gitea
 	cd "$hack/gitea"
 	compiler=$(go env CC)
-	if ! command -v "${compiler%% *}" >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-		say_for_good "gitea: installing gcc, which its SQLite needs"
-		(apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev) >"$work/log" 2>&1 || tail -n 5 "$work/log" >&2
-	fi
+	command -v "${compiler%% *}" >/dev/null || install_packages gitea gcc libc6-dev
 	command -v "${compiler%% *}" >/dev/null ||
 		fail "Gitea's SQLite is written in C and needs a C compiler; there is no '$compiler' on the PATH (install gcc, or set CC)"
 	mkdir "$dir"
@@ -258,11 +319,11 @@ clean_up() {
 	rm -rf "$work"
 }
 
-[ $# -gt 0 ] || fail "usage: hack/build.sh NAME..., NAME being controlplane, flux, gitea or flux-cli"
+[ $# -gt 0 ] || fail "usage: hack/build.sh NAME..., NAME being controlplane, node, flux, gitea or flux-cli"
 for name in "$@"; do
 	case $name in
-	controlplane | flux | gitea | flux-cli) ;;
-	*) fail "knows no '$name', only controlplane, flux, gitea and flux-cli" ;;
+	controlplane | node | flux | gitea | flux-cli) ;;
+	*) fail "knows no '$name', only controlplane, node, flux, gitea and flux-cli" ;;
 	esac
 done
 

@@ -143,7 +143,7 @@ func run(ctx context.Context, opts options) error {
 	}
 	reconciler := &controller.PipelineReconciler{
 		Client:        mgr.GetClient(),
-		EventRecorder: recorder,
+		Announcer:     controller.NewAnnouncer(recorder),
 		Live:          mgr.GetAPIReader(),
 		PullRequests:  &promote.PullRequests{Secrets: mgr.GetAPIReader(), Clones: clones},
 		Notifications: &promote.Notifications{Address: opts.eventsAddr, Controller: controllerName},

@@ -27,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kuberecorder "k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +43,7 @@ import (
 // SourceReconciler holds the sources of one kind while their gates are closed.
 type SourceReconciler struct {
 	client.Client
-	kuberecorder.EventRecorder
+	*Announcer
 
 	// Kind of the sources.
 	Kind source.Kind

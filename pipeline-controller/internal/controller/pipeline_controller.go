@@ -24,7 +24,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	kuberecorder "k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -70,7 +69,7 @@ type Notifications interface {
 // PipelineReconciler reconciles Pipelines.
 type PipelineReconciler struct {
 	client.Client
-	kuberecorder.EventRecorder
+	*Announcer
 
 	// Live reads past the cache.
 	Live client.Reader

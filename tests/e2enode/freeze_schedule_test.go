@@ -1,0 +1,292 @@
+//go:build e2e_node && linux
+
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2enode
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/upstream"
+)
+
+const (
+	gate      = "weekend-freeze"
+	otherGate = "other"
+	reason    = "weekend, until Monday 07:00"
+
+	closing = "close-" + gate
+	opening = "open-" + gate
+
+	account = "system:serviceaccount:" + flux + ":" + gate
+
+	// bucket is the name of the source that the gate holds, and of what it is fetched from.
+	bucket = "app"
+)
+
+var _ = Describe("A freeze schedule", Ordered, func() {
+	var up *upstream.Server
+
+	release := func(version string) {
+		GinkgoHelper()
+		Expect(up.PutObject(bucket, "version", version)).To(Succeed())
+	}
+
+	BeforeAll(func(ctx SpecContext) {
+		var err error
+		up, err = upstream.New()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(up.Close()).To(Succeed()) })
+		Expect(up.CreateBucket(bucket)).To(Succeed())
+		release("v1.0.0")
+		Expect(cluster.Apply(ctx, fmt.Appendf(nil, `
+apiVersion: gating.toolkit.fluxcd.io/v1alpha1
+kind: Gate
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {closed: false}
+---
+apiVersion: gating.toolkit.fluxcd.io/v1alpha1
+kind: Gate
+metadata: {name: %[2]s, namespace: flux-system}
+spec: {closed: false}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s3, namespace: flux-system}
+stringData: {accesskey: %[3]s, secretkey: %[4]s}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: Bucket
+metadata:
+  name: %[5]s
+  namespace: flux-system
+  annotations: {gating.toolkit.fluxcd.io/gates: %[1]s}
+spec: {interval: 1s, bucketName: %[5]s, endpoint: '%[6]s', insecure: true, secretRef: {name: s3}}
+`, gate, otherGate, upstream.AccessKey, upstream.SecretKey, bucket, up.S3Endpoint()))).To(Succeed())
+		Eventually(ctx, revision).ShouldNot(BeEmpty())
+	})
+
+	for _, sample := range []string{"freeze-schedule", "freeze-schedule-kubectl"} {
+		Describe("as config/samples/"+sample+" has it", Ordered, func() {
+			// Jobs stay until their CronJob's deletion has come round to them: the next sample must not take their names.
+			named := func(name string) string { return sample + "-" + name }
+
+			BeforeAll(func(ctx SpecContext) { applySample(ctx, sample) })
+
+			It("closes the gate, and opens it again", func(ctx SpecContext) {
+				Expect(runNow(ctx, closing, named("close"))).To(Equal(batchv1.JobComplete))
+				Expect(gateNamed(ctx, gate)).To(beClosedFor(reason))
+				Eventually(ctx, heldAndObserved).Should(BeTrue())
+				before, err := revision(ctx)
+				Expect(err).NotTo(HaveOccurred())
+
+				By("releasing a new version, which must not come out")
+				release("released while closed by " + sample)
+				Consistently(ctx, revision).Should(Equal(before))
+
+				By("opening it")
+				Expect(runNow(ctx, opening, named("open"))).To(Equal(batchv1.JobComplete))
+				Expect(gateNamed(ctx, gate)).To(beOpen())
+				Eventually(ctx, revision).ShouldNot(Equal(before))
+
+				events := kubectl(ctx, "events", "--for=bucket/"+bucket)
+				Expect(events).To(And(ContainSubstring("held: gate %s is closed (%s)", gate, reason), ContainSubstring("released: gate %s is open", gate)))
+				Expect(kubectl(ctx, "logs", "deployment/gate-controller")).NotTo(ContainSubstring("unable to record event"))
+			})
+
+			It("leaves a gate as it is that somebody has opened before", func(ctx SpecContext) {
+				before := gateNamed(ctx, gate)
+				Expect(before).To(beOpen())
+				Expect(runNow(ctx, opening, named("open-again"))).To(Equal(batchv1.JobComplete))
+				Expect(gateNamed(ctx, gate).Generation).To(Equal(before.Generation))
+			})
+
+			It("may not turn another gate", func(ctx SpecContext) {
+				job := jobOf(cronJob(ctx, closing), named("close-other"))
+				args := job.Spec.Template.Spec.Containers[0].Args
+				Expect(args).To(ContainElement(gate))
+				args[slices.Index(args, gate)] = otherGate
+				job.Spec.BackoffLimit = new(int32(0))
+				Expect(admin.Create(ctx, job)).To(Succeed())
+
+				Expect(end(ctx, job.Name)).To(Equal(batchv1.JobFailed))
+				Expect(kubectl(ctx, "logs", "job/"+job.Name)).To(
+					ContainSubstring("gates.gating.toolkit.fluxcd.io %q is forbidden: User %q", otherGate, account))
+				Expect(gateNamed(ctx, otherGate)).To(beOpen())
+			})
+		})
+	}
+
+	Describe("that is applied", Ordered, func() {
+		BeforeAll(func(ctx SpecContext) { applySample(ctx, "freeze-schedule") })
+
+		It("closes the gate when its time has come, and opens it when that has", func(ctx SpecContext) {
+			fire(ctx, closing, beClosedFor(reason))
+			Eventually(ctx, heldAndObserved).Should(BeTrue())
+			fire(ctx, opening, beOpen())
+			Eventually(ctx, heldAndObserved).Should(BeFalse())
+		})
+
+		DescribeTable("has rights to that gate only",
+			func(ctx SpecContext, verb string, of authorizationv1.ResourceAttributes, allowed bool) {
+				of.Verb = verb
+				if of.Namespace == "" {
+					of.Namespace = flux
+				}
+				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: account, ResourceAttributes: &of}}
+				Expect(admin.Create(ctx, review)).To(Succeed())
+				Expect(review.Status.Allowed).To(Equal(allowed), review.Status.Reason)
+			},
+			Entry("it may read the gate", "get", gates(gate), true),
+			Entry("it may turn the gate", "patch", gates(gate), true),
+			Entry("it may not replace the gate", "update", gates(gate), false),
+			Entry("it may not delete the gate", "delete", gates(gate), false),
+			Entry("it may not make gates", "create", gates(""), false),
+			Entry("it may not read another gate", "get", gates(otherGate), false),
+			Entry("it may not turn another gate", "patch", gates(otherGate), false),
+			Entry("it may not list gates", "list", gates(""), false),
+			Entry("it may not turn a gate of the same name elsewhere", "patch",
+				authorizationv1.ResourceAttributes{Group: gatingv1.GroupVersion.Group, Resource: "gates", Name: gate, Namespace: "default"}, false),
+			Entry("it may not read Secrets", "get", authorizationv1.ResourceAttributes{Resource: "secrets", Name: "s3"}, false),
+			Entry("it may not resume the source", "patch",
+				authorizationv1.ResourceAttributes{Group: "source.toolkit.fluxcd.io", Resource: "buckets", Name: bucket}, false),
+		)
+	})
+})
+
+func gates(name string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Group: gatingv1.GroupVersion.Group, Resource: "gates", Name: name}
+}
+
+// applySample applies one of the samples, for as long as the container or spec runs.
+func applySample(ctx context.Context, sample string) {
+	GinkgoHelper()
+	dir := filepath.Join(root, "config/samples", sample)
+	kubectl(ctx, "apply", "--kustomize", dir)
+	DeferCleanup(func(ctx SpecContext) { kubectl(ctx, "delete", "--kustomize", dir) })
+}
+
+// runNow runs what a CronJob would, at once, and returns how it ended.
+func runNow(ctx context.Context, schedule, name string) batchv1.JobConditionType {
+	GinkgoHelper()
+	kubectl(ctx, "create", "job", name, "--from=cronjob/"+schedule)
+	return end(ctx, name)
+}
+
+// end waits for a Job to end and returns how it did.
+func end(ctx context.Context, name string) batchv1.JobConditionType {
+	GinkgoHelper()
+	var how batchv1.JobConditionType
+	Eventually(ctx, func(ctx context.Context) (batchv1.JobConditionType, error) {
+		job := &batchv1.Job{}
+		if err := admin.Get(ctx, client.ObjectKey{Namespace: flux, Name: name}, job); err != nil {
+			return "", err
+		}
+		for _, condition := range job.Status.Conditions {
+			ended := condition.Type == batchv1.JobComplete || condition.Type == batchv1.JobFailed
+			if ended && condition.Status == corev1.ConditionTrue {
+				how = condition.Type
+			}
+		}
+		return how, nil
+	}).ShouldNot(BeEmpty())
+	return how
+}
+
+// fire lets a CronJob's like be due at the next full minute, and waits until its Job has turned the gate.
+func fire(ctx context.Context, schedule string, turned OmegaMatcher) {
+	GinkgoHelper()
+	each := cronJob(ctx, schedule)
+	each.ObjectMeta = metav1.ObjectMeta{Namespace: flux, Name: schedule + "-each-minute"}
+	each.Spec.Schedule = "* * * * *"
+	Expect(admin.Create(ctx, each)).To(Succeed())
+	Eventually(ctx, func(ctx context.Context) (*gatingv1.Gate, error) {
+		found := &gatingv1.Gate{}
+		return found, admin.Get(ctx, client.ObjectKey{Namespace: flux, Name: gate}, found)
+	}).WithTimeout(2 * time.Minute).Should(turned) // up to one until it is due, and what the pod takes on a busy machine
+	// Well before the minute after that.
+	Expect(admin.Delete(ctx, each, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+}
+
+func cronJob(ctx context.Context, name string) *batchv1.CronJob {
+	GinkgoHelper()
+	found := &batchv1.CronJob{}
+	Expect(admin.Get(ctx, client.ObjectKey{Namespace: flux, Name: name}, found)).To(Succeed())
+	return found
+}
+
+// jobOf is a Job as the CronJob would make it.
+func jobOf(cronJob *batchv1.CronJob, name string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: flux, Name: name}, Spec: cronJob.Spec.JobTemplate.Spec}
+}
+
+func gateNamed(ctx context.Context, name string) *gatingv1.Gate {
+	GinkgoHelper()
+	found := &gatingv1.Gate{}
+	Expect(admin.Get(ctx, client.ObjectKey{Namespace: flux, Name: name}, found)).To(Succeed())
+	return found
+}
+
+func beClosedFor(reason string) OmegaMatcher {
+	return And(HaveField("Spec.Closed", true), HaveField("Annotations", HaveKeyWithValue(gatingv1.ReasonAnnotation, reason)))
+}
+
+func beOpen() OmegaMatcher {
+	return And(HaveField("Spec.Closed", false), HaveField("Annotations", Not(HaveKey(gatingv1.ReasonAnnotation))))
+}
+
+func source(ctx context.Context) (*unstructured.Unstructured, error) {
+	found := &unstructured.Unstructured{}
+	found.SetAPIVersion("source.toolkit.fluxcd.io/v1")
+	found.SetKind("Bucket")
+	return found, admin.Get(ctx, client.ObjectKey{Namespace: flux, Name: bucket}, found)
+}
+
+// revision is that of the source's artifact.
+func revision(ctx context.Context) (string, error) {
+	found, err := source(ctx)
+	if err != nil {
+		return "", err
+	}
+	revision, _, err := unstructured.NestedString(found.Object, "status", "artifact", "revision")
+	return revision, err
+}
+
+// heldAndObserved tells whether the source is suspended and source-controller has seen that: from then on no fetch is under way.
+func heldAndObserved(ctx context.Context) (bool, error) {
+	found, err := source(ctx)
+	if err != nil {
+		return false, err
+	}
+	suspended, _, _ := unstructured.NestedBool(found.Object, "spec", "suspend")
+	observed, _, _ := unstructured.NestedInt64(found.Object, "status", "observedGeneration")
+	return suspended && observed == found.GetGeneration(), nil
+}

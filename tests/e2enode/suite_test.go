@@ -1,0 +1,159 @@
+//go:build e2e_node && linux
+
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package e2enode plays the stories that need pods, on a real node: the install as config/ has it, and gates that CronJobs turn.
+// It needs root, and is built with the tag e2e_node only, so that `make test` runs without.
+package e2enode
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/localcluster"
+	"github.com/sluice-toolkit/sluice/tests/localnode"
+)
+
+const (
+	// root is the repository's, from this directory.
+	root = "../.."
+	flux = localcluster.FluxNamespace
+)
+
+var (
+	cluster *localcluster.Cluster
+	node    *localnode.Node
+	admin   client.Client
+)
+
+func TestE2ENode(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Sluice in pods")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	ctrl.SetLogger(logr.Discard())
+	SetDefaultEventuallyTimeout(90 * time.Second)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	SetDefaultConsistentlyDuration(6 * time.Second)
+	SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+
+	var err error
+	cluster, err = localcluster.Start(ctx, localcluster.Options{
+		Flux: []localcluster.FluxController{localcluster.SourceController, localcluster.NotificationController},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(cluster.Stop()).To(Succeed()) })
+	events, err := url.Parse(cluster.EventsAddr)
+	Expect(err).NotTo(HaveOccurred())
+	node, err = localnode.Start(ctx, cluster,
+		localnode.Service{Host: "notification-controller." + flux + ".svc.cluster.local", Port: 80, Address: events.Host})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(node.Stop()).To(Succeed()) })
+
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(gatingv1.AddToScheme(scheme))
+	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
+	admin, err = client.New(cluster.Config, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+
+	for _, dir := range []string{"config/default", "config/samples/freeze-schedule", "config/samples/freeze-schedule-kubectl"} {
+		importImages(ctx, dir)
+	}
+	// Stricter than Flux's own install, whose namespace only warns.
+	kubectl(ctx, "label", "namespace", flux, "pod-security.kubernetes.io/enforce=restricted")
+	kubectl(ctx, "apply", "--server-side", "--kustomize", filepath.Join(root, "config/default"))
+})
+
+var _ = ReportAfterEach(func(report SpecReport) {
+	if !report.Failed() || cluster == nil {
+		return
+	}
+	for _, question := range []string{
+		"get all,gates,buckets", "get events --sort-by=.metadata.creationTimestamp", "describe pods",
+		"logs deployment/gate-controller --tail=50", "logs deployment/pipeline-controller --tail=50",
+	} {
+		answer, _ := kubectlCommand(context.Background(), strings.Fields(question)...).CombinedOutput()
+		AddReportEntry("kubectl "+question, string(answer))
+	}
+})
+
+// kubectlCommand is a command of an administrator in the namespace of Flux.
+func kubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
+	GinkgoHelper()
+	path, err := cluster.Program("kubectl")
+	Expect(err).NotTo(HaveOccurred())
+	command := exec.CommandContext(ctx, path, append([]string{"--namespace=" + flux}, args...)...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig, "HOME="+filepath.Join(cluster.Dir, "home"))
+	return command
+}
+
+// kubectl runs kubectl, which must succeed, and returns what it prints.
+func kubectl(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	out, err := kubectlCommand(ctx, args...).CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "kubectl %s: %s", strings.Join(args, " "), out)
+	return string(out)
+}
+
+var imageLine = regexp.MustCompile(`(?m)^ *(?:- )?image: (\S+)$`)
+
+// importImages gives the node the images that a kustomization names, under those names.
+func importImages(ctx context.Context, dir string) {
+	GinkgoHelper()
+	for _, match := range imageLine.FindAllStringSubmatch(kubectl(ctx, "kustomize", filepath.Join(root, dir)), -1) {
+		image, err := imageOf(match[1])
+		Expect(err).NotTo(HaveOccurred())
+		Expect(node.Import(ctx, image)).To(Succeed())
+	}
+}
+
+// imageOf makes the image of a name from the program here: as our Dockerfile says, or as Kubernetes publishes kubectl.
+func imageOf(name string) (localnode.Image, error) {
+	program, _, _ := strings.Cut(path.Base(name), ":")
+	if program == "kubectl" {
+		binary, err := cluster.Program("kubectl")
+		return localnode.Image{Name: name, Program: binary, Entrypoint: []string{"/bin/kubectl"}}, err
+	}
+	binary, err := cluster.Program(filepath.Join("node", program))
+	if err != nil {
+		return localnode.Image{}, fmt.Errorf("%w: `make e2e` builds it", err)
+	}
+	return localnode.FromDockerfile(filepath.Join(root, program, "Dockerfile"), name, binary)
+}

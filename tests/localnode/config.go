@@ -1,0 +1,97 @@
+//go:build linux
+
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package localnode
+
+const (
+	// nodeAddress is the node's own address, which only the node has.
+	nodeAddress = "10.244.1.1"
+
+	// nameServer is the address at which pods ask for the addresses of names.
+	nameServer = "10.244.1.2"
+
+	// pauseImage is the image of what holds a pod's namespaces.
+	pauseImage = "sluice.local/pause:1"
+)
+
+// containerdConfig takes containerd's socket, the pause image, the directory of CNI plugins and that of their
+// configuration. It is in the version of the format that all of containerd 1.5 to 2 read.
+const containerdConfig = `version = 2
+
+[grpc]
+address = %q
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = %q
+# Where containers are run in a container, nobody may make a process safer from running out of memory than its parent.
+restrict_oom_score_adj = true
+# Its profiles are the machine's, not a container's.
+disable_apparmor = true
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = %q
+conf_dir = %q
+`
+
+// networkConfig is the network of pods: a bridge, over which they reach the node and each other.
+const networkConfig = `{
+  "cniVersion": "0.4.0",
+  "name": "pods",
+  "plugins": [
+    {
+      "type": "bridge",
+      "bridge": "pods",
+      "isGateway": true,
+      "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    }
+  ]
+}
+`
+
+// kubeletConfig takes kubelet's port, the CA of its clients, containerd's socket, the control group of pods, the name server and the
+// configuration of name resolution outside of the cluster.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: %d
+healthzPort: 0
+authentication:
+  anonymous: {enabled: false}
+  webhook: {enabled: false}
+  x509: {clientCAFile: %q}
+# Only kube-apiserver has a certificate.
+authorization: {mode: AlwaysAllow}
+containerRuntimeEndpoint: unix://%s
+cgroupDriver: cgroupfs
+cgroupRoot: /%s
+# Both versions of control groups will do.
+failCgroupV1: false
+failSwapOn: false
+clusterDNS: [%s]
+clusterDomain: cluster.local
+resolvConf: %q
+makeIPTablesUtilChains: false
+# However full the machine's disk is, nothing is evicted, and no image removed that can't be pulled again.
+imageGCHighThresholdPercent: 100
+evictionHard:
+  memory.available: 0%%
+  nodefs.available: 0%%
+  nodefs.inodesFree: 0%%
+  imagefs.available: 0%%
+  imagefs.inodesFree: 0%%
+`

@@ -1,0 +1,32 @@
+//go:build linux
+
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command init is the first process in the namespaces of a local node. Package localnode starts it.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/sluice-toolkit/sluice/tests/localnode/internal/inside"
+)
+
+func main() {
+	fmt.Fprintln(os.Stderr, "init:", inside.Run(os.Args[1]))
+	os.Exit(1)
+}

@@ -1,0 +1,116 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package inside
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Names answers questions for the addresses of the names that it holds, and says of every other name that it does not exist.
+type Names map[string]netip.Addr
+
+// Serve answers questions until the connection is closed.
+func (n Names) Serve(conn net.PacketConn) {
+	message := make([]byte, 512)
+	for {
+		length, from, err := conn.ReadFrom(message)
+		if err != nil {
+			return
+		}
+		if answer := n.answer(message[:length]); answer != nil {
+			// Whoever doesn't get an answer asks again.
+			_, _ = conn.WriteTo(answer, from)
+		}
+	}
+}
+
+// Of a message of DNS (RFC 1035, section 4): the length of its header, and where in that its flags begin.
+const (
+	headerLength = 12
+	flagsAt      = 2
+)
+
+const (
+	typeA   = 1
+	classIN = 1
+
+	isAnswer   = 1 << 15
+	isFinal    = 1 << 10 // said with authority
+	wantsMore  = 1 << 8  // recursion desired
+	canDoMore  = 1 << 7  // recursion available
+	noSuchName = 3
+)
+
+// answer returns the answer to a message with one question, which is all that resolvers send; to anything else it returns nil.
+func (n Names) answer(message []byte) []byte {
+	name, rest, ok := readName(message)
+	if !ok || len(rest) < 4 {
+		return nil
+	}
+	question := message[headerLength : len(message)-len(rest)+4]
+	kind, class := binary.BigEndian.Uint16(rest), binary.BigEndian.Uint16(rest[2:])
+	address, known := n[strings.ToLower(name)]
+
+	flags := isAnswer | isFinal | canDoMore | binary.BigEndian.Uint16(message[flagsAt:])&wantsMore
+	if !known {
+		flags |= noSuchName
+	}
+	answers := uint16(0)
+	if known && kind == typeA && class == classIN {
+		answers = 1
+	}
+	reply := append([]byte{}, message[:flagsAt]...)
+	for _, field := range []uint16{flags, 1, answers, 0, 0} {
+		reply = binary.BigEndian.AppendUint16(reply, field)
+	}
+	reply = append(reply, question...)
+	if answers == 0 {
+		return reply
+	}
+	const sameName, seconds = 0xc000 | headerLength, 5
+	reply = binary.BigEndian.AppendUint16(reply, sameName)
+	reply = binary.BigEndian.AppendUint16(reply, typeA)
+	reply = binary.BigEndian.AppendUint16(reply, classIN)
+	reply = binary.BigEndian.AppendUint32(reply, seconds)
+	reply = binary.BigEndian.AppendUint16(reply, net.IPv4len)
+	return append(reply, address.AsSlice()...)
+}
+
+// readName returns the name that a message asks for, and what comes after it.
+func readName(message []byte) (name string, rest []byte, ok bool) {
+	if len(message) < headerLength {
+		return "", nil, false
+	}
+	rest = message[headerLength:]
+	var labels []string
+	for len(rest) > 0 {
+		length := int(rest[0])
+		rest = rest[1:]
+		if length == 0 {
+			return strings.Join(labels, "."), rest, true
+		}
+		if length > len(rest) {
+			return "", nil, false
+		}
+		labels = append(labels, string(rest[:length]))
+		rest = rest[length:]
+	}
+	return "", nil, false
+}
