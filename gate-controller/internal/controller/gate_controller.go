@@ -19,6 +19,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -42,14 +43,20 @@ type GateReconciler struct {
 
 	// countPipelines is false where the cluster has no Pipelines.
 	countPipelines bool
+	own            ownWrites
 }
 
 // Reconcile writes the status of a Gate.
 func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	gate := &gatingv1.Gate{}
 	if err := r.Get(ctx, req.NamespacedName, gate); err != nil {
+		r.own.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if r.own.isAheadOf(gate) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	defer func() { r.own.remember(gate) }()
 	before := gate.DeepCopy()
 	if err := r.count(ctx, gate); err != nil {
 		return ctrl.Result{}, err

@@ -19,6 +19,7 @@ package controller
 import (
 	"context"
 	"reflect"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
@@ -102,7 +103,7 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	}
 	r.countPipelines = err == nil
 
-	gates := handler.EnqueueRequestsFromMapFunc(r.gatesOf)
+	gates := countLater(handler.EnqueueRequestsFromMapFunc(r.gatesOf))
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(&gatingv1.Gate{}, builder.WithPredicates(gateTurned())).
 		WithOptions(options.controller())
@@ -117,6 +118,29 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	}
 	return b.Complete(r)
 }
+
+// countDelay is how long a Gate's status may be behind what it holds. When a gate with many sources turns, they follow one after
+// another; the status is written once for all that do within this time, and not once for each.
+const countDelay = time.Second
+
+// countLater makes the handler's requests due after countDelay. A Gate's own changes are told at once.
+func countLater(inner handler.EventHandler) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q queue) { inner.Create(ctx, e, laterQueue{q}) },
+		UpdateFunc:  func(ctx context.Context, e event.UpdateEvent, q queue) { inner.Update(ctx, e, laterQueue{q}) },
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { inner.Delete(ctx, e, laterQueue{q}) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { inner.Generic(ctx, e, laterQueue{q}) },
+	}
+}
+
+// laterQueue adds to a queue after countDelay. What waits there already is not put off further.
+type laterQueue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// Add adds a request after countDelay.
+func (q laterQueue) Add(request reconcile.Request) { q.AddAfter(request, countDelay) }
 
 // gatesOf returns the gates that may count an object: a HelmChart is counted by those of its HelmRepository too.
 func (r *GateReconciler) gatesOf(ctx context.Context, obj client.Object) []reconcile.Request {

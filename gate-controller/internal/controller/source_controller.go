@@ -19,7 +19,9 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -27,6 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,13 +55,19 @@ type SourceReconciler struct {
 	Live client.Reader
 	// NoCrossNamespaceRefs denies gates of other namespaces. Namespaces are read and watched only without it.
 	NoCrossNamespaceRefs bool
+
+	own ownWrites
 }
 
 // Reconcile evaluates a source's gates, holds or releases it, and says so in its condition GatesOpen.
 func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := r.Kind.New()
 	if err := r.Get(ctx, req.NamespacedName, obj); err != nil {
+		r.own.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.own.isAheadOf(obj) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	// The gates of an OCI HelmRepository are the business of its charts.
 	if !obj.GetDeletionTimestamp().IsZero() || source.HasNoArtifact(obj) {
@@ -67,10 +77,15 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	defer func() { r.own.remember(obj) }()
 	if gating == nil {
 		return settle(r.letGo(ctx, obj))
 	}
-	return settle(r.enforce(ctx, obj, gating))
+	held, err := r.enforce(ctx, obj, gating)
+	if held {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return settle(err)
 }
 
 // settle is the result of work on an object that others work on too. A conflict means that it has changed meanwhile, and so is
@@ -83,11 +98,16 @@ func settle(err error) (ctrl.Result, error) {
 }
 
 // enforce makes the source follow its gates. The condition is written after the hold or the release, for the generation that
-// either has led to.
-func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gating *gating) error {
+// either has led to. A source that it has just held is left to another pass, for which the hold itself is the occasion: when many
+// sources are to be held, all of them are before any is told of. After a release the condition comes at once, since the backstop
+// lets nothing out before.
+func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gating *gating) (held bool, _ error) {
 	if hold.On(obj) != gating.claim || gating.claim.Suspend && !obj.Gated().Spec.Suspend {
 		if err := hold.Apply(ctx, r.Client, obj, gating.claim); err != nil {
-			return fmt.Errorf("holding or releasing the source: %w", err)
+			return false, fmt.Errorf("holding or releasing the source: %w", err)
+		}
+		if gating.claim.Suspend {
+			return true, nil
 		}
 	}
 	status := metav1.ConditionFalse
@@ -101,14 +121,14 @@ func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gatin
 			ObservedGeneration: obj.GetGeneration(),
 		})
 	}); err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case before == nil && gating.Open: // it was never held: nobody needs to be told
 	case before == nil || before.Status != status || before.Reason != gating.Reason:
 		r.announce(ctx, obj, gating.Evaluation)
 	}
-	return nil
+	return false, nil
 }
 
 // letGo releases a source that has no gates, and takes the condition away.
@@ -128,16 +148,53 @@ func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
 }
 
 // patchConditions changes GatesOpen. The list of conditions is atomic in the API: server-side apply would take those of
-// source-controller too. The patch therefore carries the whole list, and is locked on the source that was evaluated, so that
-// neither a condition that source-controller writes meanwhile is lost, nor GatesOpen is told of a generation that nobody
-// evaluated. (fluxcd/pkg/runtime/patch would read the source again and do the latter.)
+// source-controller too. (fluxcd/pkg/runtime/patch would read the source again, and could tell of a generation that nobody
+// evaluated.)
 func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Source, change func()) error {
-	before := obj.DeepCopyObject().(client.Object)
+	before := obj.DeepCopyObject().(source.Source)
 	change()
-	if equality.Semantic.DeepEqual(before, obj) {
+	if equality.Semantic.DeepEqual(conditions.Get(before, gatingv1.GatesOpenCondition), conditions.Get(obj, gatingv1.GatesOpenCondition)) {
 		return nil
 	}
-	return r.Status().Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	patch, err := conditionPatch(before, obj)
+	if err != nil {
+		return err
+	}
+	err = r.Status().Patch(ctx, obj, patch)
+	if apierrors.IsInvalid(err) && patch.Type() == types.JSONPatchType {
+		// A test in the patch failed.
+		return apierrors.NewConflict(schema.GroupResource{Group: source.GroupVersion.Group, Resource: r.Kind.Name}, obj.GetName(), err)
+	}
+	return err
+}
+
+// conditionPatch replaces or removes GatesOpen at its place in the list, provided that it is still there, and that the source is
+// still of the generation that was evaluated. source-controller, which answers each hold and release with a write of the status,
+// is not in the way of that. Where there is no GatesOpen yet, the whole list is written, if nobody else has written the source.
+func conditionPatch(before, after source.Source) (client.Patch, error) {
+	is := func(condition metav1.Condition) bool { return condition.Type == gatingv1.GatesOpenCondition }
+	place := slices.IndexFunc(before.GetConditions(), is)
+	if place < 0 {
+		return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), nil
+	}
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value,omitempty"`
+	}
+	path := fmt.Sprintf("/status/conditions/%d", place)
+	operations := []operation{
+		{Op: "test", Path: "/metadata/uid", Value: before.GetUID()},
+		{Op: "test", Path: "/metadata/generation", Value: before.GetGeneration()},
+		{Op: "test", Path: path + "/type", Value: gatingv1.GatesOpenCondition},
+	}
+	if now := conditions.Get(after, gatingv1.GatesOpenCondition); now != nil {
+		operations = append(operations, operation{Op: "replace", Path: path, Value: now})
+	} else {
+		operations = append(operations, operation{Op: "remove", Path: path})
+	}
+	patch, err := json.Marshal(operations)
+	return client.RawPatch(types.JSONPatchType, patch), err
 }
 
 func (r *SourceReconciler) announce(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation) {
