@@ -24,7 +24,6 @@ import (
 	"github.com/fluxcd/pkg/runtime/acl"
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	fluxcontroller "github.com/fluxcd/pkg/runtime/controller"
-	"github.com/fluxcd/pkg/runtime/events"
 	"github.com/fluxcd/pkg/runtime/leaderelection"
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/fluxcd/pkg/runtime/pprof"
@@ -129,7 +128,7 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	probes.SetupChecks(mgr, ctrl.Log.WithName("setup"))
-	recorder, err := events.NewRecorder(mgr, ctrl.Log, opts.eventsAddr, controllerName)
+	announcer, err := controller.NewAnnouncer(mgr, opts.eventsAddr, controllerName)
 	if err != nil {
 		return err
 	}
@@ -140,7 +139,6 @@ func run(ctx context.Context, opts options) error {
 			return fluxcontroller.GetRateLimiter(opts.rateLimiter)
 		},
 	}
-	announcer := controller.NewAnnouncer(recorder)
 	if err := controller.IndexSources(ctx, mgr); err != nil {
 		return err
 	}

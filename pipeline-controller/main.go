@@ -28,7 +28,6 @@ import (
 	"github.com/fluxcd/pkg/runtime/acl"
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	fluxcontroller "github.com/fluxcd/pkg/runtime/controller"
-	"github.com/fluxcd/pkg/runtime/events"
 	"github.com/fluxcd/pkg/runtime/leaderelection"
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/fluxcd/pkg/runtime/pprof"
@@ -131,7 +130,7 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	probes.SetupChecks(mgr, ctrl.Log.WithName("setup"))
-	recorder, err := events.NewRecorder(mgr, ctrl.Log, opts.eventsAddr, controllerName)
+	announcer, err := controller.NewAnnouncer(mgr, opts.eventsAddr, controllerName)
 	if err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func run(ctx context.Context, opts options) error {
 	}
 	reconciler := &controller.PipelineReconciler{
 		Client:        mgr.GetClient(),
-		Announcer:     controller.NewAnnouncer(recorder),
+		Announcer:     announcer,
 		Live:          mgr.GetAPIReader(),
 		PullRequests:  &promote.PullRequests{Secrets: mgr.GetAPIReader(), Clones: clones},
 		Notifications: &promote.Notifications{Address: opts.eventsAddr, Controller: controllerName},

@@ -17,38 +17,46 @@ limitations under the License.
 package controller
 
 import (
+	"github.com/fluxcd/pkg/runtime/events"
 	"k8s.io/apimachinery/pkg/runtime"
 	kuberecorder "k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // mostPending is how many events may wait for notification-controller at a time.
-const mostPending = 100
+const mostPending = 1000
 
-// Announcer records events without keeping its caller waiting. Flux's recorder, which also posts them to notification-controller,
-// tries for half a minute when that doesn't answer; gates and promotions must not wait for that.
+// Announcer records Kubernetes' events, and posts them to notification-controller, without keeping its caller waiting. Flux's
+// recorder tries for half a minute when that doesn't answer; gates and promotions must not wait for it.
 type Announcer struct {
-	recorder kuberecorder.EventRecorder
-	// pending has room for events that are being recorded.
+	kubernetes, flux kuberecorder.EventRecorder
+	// pending has room for events that are being posted.
 	pending chan struct{}
 }
 
-// NewAnnouncer returns an Announcer that records events with the recorder.
-func NewAnnouncer(recorder kuberecorder.EventRecorder) *Announcer {
-	return &Announcer{recorder: recorder, pending: make(chan struct{}, mostPending)}
+// NewAnnouncer returns an Announcer for a controller, and the address of notification-controller, which may be empty.
+func NewAnnouncer(mgr ctrl.Manager, address, controller string) (*Announcer, error) {
+	kubernetes, err := events.NewRecorder(mgr, ctrl.Log, "", controller)
+	if err != nil {
+		return nil, err
+	}
+	// The fake one drops what it is given: Kubernetes' own events are recorded already.
+	flux, err := events.NewRecorderForScheme(mgr.GetScheme(), &kuberecorder.FakeRecorder{}, ctrl.Log, address, controller)
+	return &Announcer{kubernetes: kubernetes, flux: flux, pending: make(chan struct{}, mostPending)}, err
 }
 
-// Event records an event about an object, unless too many are waiting already.
+// Event records an event about an object. It isn't posted if too many are waiting already.
 func (a *Announcer) Event(obj runtime.Object, eventType, reason, message string) {
+	a.kubernetes.Event(obj, eventType, reason, message)
 	select {
 	case a.pending <- struct{}{}:
 	default:
-		ctrl.Log.WithName("events").Info("dropped an event: notification-controller does not answer", "reason", reason, "message", message)
+		ctrl.Log.WithName("events").Info("an event was not posted: notification-controller does not answer", "reason", reason, "message", message)
 		return
 	}
 	obj = obj.DeepCopyObject()
 	go func() {
 		defer func() { <-a.pending }()
-		a.recorder.Event(obj, eventType, reason, message)
+		a.flux.Event(obj, eventType, reason, message)
 	}()
 }

@@ -40,11 +40,13 @@ func (s *stuck) Event(_ runtime.Object, _, _, message string) {
 func TestNobodyWaitsForNotificationController(t *testing.T) {
 	g := NewWithT(t)
 	recorder := &stuck{recorded: make(chan string, 2*mostPending), answer: make(chan struct{})}
-	announcer := NewAnnouncer(recorder)
+	kubernetes := kuberecorder.NewFakeRecorder(2 * mostPending)
+	announcer := &Announcer{kubernetes: kubernetes, flux: recorder, pending: make(chan struct{}, mostPending)}
 	for range mostPending + 10 {
 		announcer.Event(&corev1.ConfigMap{}, corev1.EventTypeNormal, "Held", "held")
 	}
-	g.Eventually(recorder.recorded).Should(HaveLen(mostPending), "the others are dropped")
+	g.Eventually(recorder.recorded).Should(HaveLen(mostPending), "the others are not posted")
+	g.Expect(kubernetes.Events).To(HaveLen(mostPending + 10))
 
 	close(recorder.answer)
 	g.Eventually(announcer.pending).Should(BeEmpty())

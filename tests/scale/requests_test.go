@@ -1,0 +1,187 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// TestRequests counts what gate-controller asks of the API server. Nothing else writes sources here, so that the counts are
+// exact: source-controller, which may come between, is in the benchmarks.
+func TestRequests(t *testing.T) {
+	receiver := &silentReceiver{posts: map[string]int{}}
+	server := httptest.NewServer(receiver)
+	t.Cleanup(server.Close)
+	// They are more than the events that gate-controller keeps for notification-controller.
+	w := start(t.Context(), t, options{sources: 6 * block, args: []string{"--events-addr=" + server.URL}})
+
+	for _, turn := range []struct {
+		name   string
+		closed bool
+	}{{"closed", true}, {"opened", false}} {
+		receiver.forget()
+		result, err := w.measure(t.Context(), turn.closed)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		givenUp := receiver.givenUp()
+		t.Run("sources follow a gate that is "+turn.name+" before notification-controller is given up", func(t *testing.T) {
+			g := NewWithT(t)
+			g.Eventually(receiver.tried).Should(BeNumerically(">", 0))
+			g.Expect(givenUp).To(BeNumerically("<", len(w.sources)/2))
+		})
+		t.Run("a gate that is "+turn.name+" takes three requests for each source, and none of them reads", func(t *testing.T) {
+			testRequests(t, w, result)
+		})
+		t.Run("a controller that starts after the gate was "+turn.name+" looks at everything and writes nothing", func(t *testing.T) {
+			testRestart(t, w)
+		})
+	}
+}
+
+func testRequests(t *testing.T, w *world, result *turned) {
+	g := NewWithT(t)
+	g.Expect(result.bySource).To(HaveLen(len(w.sources)))
+	for source, requests := range result.bySource {
+		resource := resourceOf(source)
+		g.Expect(texts(requests)).To(ConsistOf(
+			"patch "+resource+": 200", "patch "+resource+"/status: 200", "create events: 201"), source)
+	}
+	g.Expect(texts(result.others)).To(HaveEach("patch gates/status: 200"))
+	g.Expect(w.failures(t.Context())).To(BeZero())
+}
+
+func testRestart(t *testing.T, w *world) {
+	g := NewWithT(t)
+	ctx := t.Context()
+	g.Expect(w.gateController.Stop()).To(Succeed())
+	position, err := w.audit.end()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.gateController.Start(ctx)).To(Succeed())
+	g.Expect(w.reconciled(ctx)).To(Succeed())
+
+	requests, err := w.audit.since(ctx, position)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(requests).NotTo(BeEmpty(), "it lists what there is")
+	g.Expect(texts(slices.DeleteFunc(requests, func(r request) bool { return !r.writes() }))).To(BeEmpty())
+	g.Expect(w.failures(ctx)).To(BeZero())
+}
+
+// silentReceiver stands in for a notification-controller that does not answer.
+type silentReceiver struct {
+	mu sync.Mutex
+	// posts is how often the event of each source has come. Guarded by mu.
+	posts map[string]int
+}
+
+func (r *silentReceiver) ServeHTTP(_ http.ResponseWriter, request *http.Request) {
+	var event struct {
+		InvolvedObject struct {
+			Name string `json:"name"`
+		} `json:"involvedObject"`
+	}
+	if err := json.NewDecoder(request.Body).Decode(&event); err == nil {
+		r.mu.Lock()
+		r.posts[event.InvolvedObject.Name]++
+		r.mu.Unlock()
+	}
+	<-request.Context().Done()
+}
+
+// tried is the number of sources whose event has come.
+func (r *silentReceiver) tried() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.posts)
+}
+
+// givenUp is the number of sources whose event has come for the last time: Flux's recorder posts one five times, in more than half
+// a minute.
+func (r *silentReceiver) givenUp() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, posts := range r.posts {
+		if posts >= 5 {
+			n++
+		}
+	}
+	return n
+}
+
+// forget takes what has come for not having come.
+func (r *silentReceiver) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.posts)
+}
+
+// resourceOf is the resource of the source with the name, which begins with its kind.
+func resourceOf(name string) string {
+	kind, _, _ := strings.Cut(name, "-")
+	if singular, ok := strings.CutSuffix(kind, "y"); ok {
+		return singular + "ies"
+	}
+	return kind + "s"
+}
+
+func texts(requests []request) []string {
+	texts := make([]string, len(requests))
+	for i, r := range requests {
+		texts[i] = r.String()
+	}
+	return texts
+}
+
+// reconciled waits until gate-controller has looked at all sources and the gate since its start.
+func (w *world) reconciled(ctx context.Context) error {
+	objects := map[string]int{"gate": 1}
+	for _, source := range w.sources {
+		kind, _, _ := strings.Cut(source, "-")
+		objects[kind]++
+	}
+	err := poll(ctx, "all sources to be looked at", func(ctx context.Context) error {
+		metrics, err := scrape(ctx, http.DefaultClient, "http://"+w.gateController.MetricsAddr)
+		if err != nil {
+			return err
+		}
+		for controller, n := range objects {
+			if looks := metrics.sum("controller_runtime_reconcile_total", `controller="`+controller+`"`); int(looks) < n {
+				return fmt.Errorf("controller %s has looked %v times at %d objects", controller, looks, n)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.idle(ctx)
+}
+
+// failures is how many reconciles have failed since the start of gate-controller.
+func (w *world) failures(ctx context.Context) (float64, error) {
+	metrics, err := scrape(ctx, http.DefaultClient, "http://"+w.gateController.MetricsAddr)
+	return metrics.sum("controller_runtime_reconcile_errors_total"), err
+}

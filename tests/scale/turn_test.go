@@ -1,0 +1,106 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scale
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// turned is what came of closing or opening the gate.
+type turned struct {
+	// suspensions tells, in order, how long after the write to the Gate each source was held or released.
+	suspensions []time.Duration
+	// conditions tells the same of the condition GatesOpen.
+	conditions []time.Duration
+	// bySource are the requests of gate-controller about each source, by its name.
+	bySource map[string][]request
+	// others are its other requests: the status of the Gate.
+	others []request
+}
+
+// measure closes or opens the gate, which must not be so already, and waits until gate-controller has nothing left to do.
+func (w *world) measure(ctx context.Context, closed bool) (*turned, error) {
+	position, err := w.audit.end()
+	if err != nil {
+		return nil, err
+	}
+	suspensions, err := w.watchSources(ctx, func(s sourceState) bool { return s.suspended == closed })
+	if err != nil {
+		return nil, err
+	}
+	conditions, err := w.watchSources(ctx, func(s sourceState) bool { return s.suspended == closed && s.open == !closed && s.told })
+	if err != nil {
+		return nil, err
+	}
+	before := time.Now()
+	if err := w.turn(ctx, closed); err != nil {
+		return nil, err
+	}
+	result := &turned{}
+	if result.suspensions, err = suspensions.times(len(w.sources), before); err != nil {
+		return nil, err
+	}
+	if result.conditions, err = conditions.times(len(w.sources), before); err != nil {
+		return nil, err
+	}
+	if err := w.idle(ctx); err != nil {
+		return nil, err
+	}
+	return result, w.count(ctx, position, result)
+}
+
+// count finds what gate-controller has asked of the API server since a position in its log. Events are posted in the
+// background: it waits until there is one of each source.
+func (w *world) count(ctx context.Context, position int64, result *turned) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return poll(ctx, "an event of each source", func(ctx context.Context) error {
+		requests, err := w.audit.since(ctx, position)
+		if err != nil {
+			return err
+		}
+		result.bySource, result.others = map[string][]request{}, nil
+		events := 0
+		for _, r := range requests {
+			switch name := r.source(); {
+			case r.User.Username != gateControllerUser:
+			case name == "":
+				result.others = append(result.others, r)
+			default:
+				result.bySource[name] = append(result.bySource[name], r)
+				if r.ObjectRef.Resource == "events" {
+					events++
+				}
+			}
+		}
+		if events < len(w.sources) {
+			return fmt.Errorf("there are %d events of %d sources", events, len(w.sources))
+		}
+		return nil
+	})
+}
+
+// aboutSources returns how many requests there were about all sources, and about the one with most.
+func (t *turned) aboutSources() (sum, most int) {
+	for _, requests := range t.bySource {
+		sum += len(requests)
+		most = max(most, len(requests))
+	}
+	return sum, most
+}
