@@ -368,6 +368,11 @@ type PromotionRecord struct {
 	// +optional
 	Approvers []string `json:"approvers,omitempty"`
 
+	// Superseded is true once the promotion is to be withdrawn: another revision has taken its place, a person has asked for it to be
+	// started anew, or its environment runs the revision without it. It is withdrawn to the end, whatever the run's revision is then.
+	// +optional
+	Superseded bool `json:"superseded,omitempty"`
+
 	// Attempts counts how often the promotion was attempted.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`

@@ -32,7 +32,6 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
 )
 
 // actionTimeout bounds an action: cloning a repository of some hundred megabytes takes a while.
@@ -57,15 +56,8 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 		ctx := context.WithoutCancel(ctx)
 		return r.Notifications.Notify(ctx, promotion, confirm)
 	default:
-		return r.PullRequests.Withdraw(ctx, promotion, supersededBy(pipeline, action.Environment))
+		return r.PullRequests.Withdraw(ctx, promotion, action.Why)
 	}
-}
-
-func supersededBy(pipeline *pipelinesv1.Pipeline, env string) string {
-	if pipeline.Environment(env) == nil {
-		return "the environment has left the Pipeline"
-	}
-	return "superseded by " + revision.Short(pipeline.Status.Revision)
 }
 
 // confirm looks once more, on fresh reads, whether the promotion may go ahead. It is asked right before the outside world is

@@ -19,6 +19,8 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -58,7 +60,8 @@ func (r *PipelineReconciler) withdrawAll(ctx context.Context, pipeline *pipeline
 		return nil
 	}
 	var errs []error
-	for env, status := range pipeline.Status.Environments {
+	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
+		status := pipeline.Status.Environments[env]
 		if status.Promotion == nil || status.Promotion.Attempts == 0 || status.Promotion.State.Ended() {
 			continue
 		}

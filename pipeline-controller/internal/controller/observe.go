@@ -19,6 +19,8 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -60,8 +62,8 @@ func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.
 	if pipeline.Spec.Suspend {
 		return world, nil
 	}
-	for env, status := range pipeline.Status.Environments {
-		record := status.Promotion
+	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
+		record := pipeline.Status.Environments[env].Promotion
 		if record == nil || record.State != pipelinesv1.PromotionCreated {
 			continue
 		}

@@ -28,14 +28,11 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
-// showTargets writes into the status what each target runs, and forgets environments that are no longer in the spec, but
-// for those whose pull request may still have to be closed.
+// showTargets writes into the status what each target runs.
 func (p *planner) showTargets() {
 	spec := &p.pipeline.Spec
-	inSpec := map[string]bool{}
 	for i := range spec.Environments {
 		env := &spec.Environments[i]
-		inSpec[env.Name] = true
 		before := p.environment(env.Name).Targets
 		shown := make([]pipelinesv1.TargetStatus, len(p.Targets[env.Name]))
 		for j, state := range p.Targets[env.Name] {
@@ -50,8 +47,12 @@ func (p *planner) showTargets() {
 		}
 		p.environment(env.Name).Targets = shown
 	}
+}
+
+// forgetEnvironments drops environments that are no longer in the spec, but for those whose pull request may still have to be closed.
+func (p *planner) forgetEnvironments() {
 	maps.DeleteFunc(p.pipeline.Status.Environments, func(name string, status *pipelinesv1.EnvironmentStatus) bool {
-		return !inSpec[name] && !mayHavePullRequest(status.Promotion)
+		return p.pipeline.Environment(name) == nil && !mayHavePullRequest(status.Promotion)
 	})
 }
 

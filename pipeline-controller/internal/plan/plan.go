@@ -91,6 +91,8 @@ type Action struct {
 	Environment string
 	Revision    string
 	StartTime   metav1.Time
+	// Why says, for a Withdraw, what has taken the promotion's place.
+	Why string
 }
 
 // Plan is what to do about a World.
@@ -114,8 +116,6 @@ type planner struct {
 	impatient bool
 	// forced is true when a person asked for the promotion that the run stands at to be started anew.
 	forced bool
-	// revisionBefore is the run's revision as of the last pass.
-	revisionBefore string
 	// standsAt is the environment whose promotion the run waits for; empty if it waits for none.
 	standsAt string
 	action   *Action
@@ -126,13 +126,15 @@ type planner struct {
 func Next(world World) Plan {
 	// The API server keeps whole seconds. A record's start has to survive that, since it identifies the promotion.
 	world.Now = world.Now.Truncate(time.Second)
-	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy(), revisionBefore: world.Pipeline.Status.Revision}
+	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
 	p.takeRequests()
 	p.showTargets()
 	p.followPullRequests()
 
 	unsettled := p.settle()
-	p.conclude(p.run(unsettled), unsettled)
+	stands := p.run(unsettled)
+	p.forgetEnvironments()
+	p.conclude(stands, unsettled)
 
 	plan := Plan{Status: p.pipeline.Status, Action: p.action, StaleApprovals: p.staleApprovals()}
 	if !p.wake.IsZero() {
@@ -278,8 +280,11 @@ func (p *planner) advance(env *pipelinesv1.Environment, current string) *verdict
 func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Promotion, current string) verdict {
 	p.standsAt = env.Name
 	status := p.environment(env.Name)
-	if record := status.Promotion; record != nil && !revision.Equal(record.Revision, current) {
-		// supersede left it because its pull request may still be open: there is never a second one beside it.
+	if p.forced && mayHavePullRequest(status.Promotion) && p.usesPullRequests(env.Name) {
+		p.withdraw(env.Name, status.Promotion, "started anew")
+	}
+	if record := status.Promotion; record != nil && (!revision.Equal(record.Revision, current) || record.Superseded && !record.State.Ended()) {
+		// Its pull request may still be open: there is never a second one beside it.
 		return p.superseding(env.Name, record)
 	}
 	if status.Promotion == nil || p.forced {

@@ -261,8 +261,12 @@ func TestNext(t *testing.T) {
 			world: with(world("v2", "v1"), record("staging", "v2", "failed", rateLimited(0))), action: "OpenPullRequest staging v2", reason: "Promoting", state: "failed",
 		},
 		{
-			name:  "a pull request that has vanished can be started anew by force",
-			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Err: errors.New("not found")}), requested("now", true)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
+			name:  "by force a pull request that can't be read is withdrawn first, so that there are never two",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Err: errors.New("not found")}), requested("now", true)), action: "Withdraw staging v2", reason: "PromotionFailed", state: "created",
+		},
+		{
+			name:  "the promotion is started anew once that is done",
+			world: with(world("v2", "v1"), record("staging", "v2", "abandoned", superseded)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
 		},
 		{
 			name:  "a gate that closed after a failed attempt is what the run waits for, not the error",
@@ -281,7 +285,11 @@ func TestNext(t *testing.T) {
 		},
 		{
 			name:  "an attempt whose end was never recorded has succeeded once the environment runs the revision",
-			world: with(world("v2", "v2"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: none, reason: "UpToDate", state: "succeeded",
+			world: with(world("v2", "v2"), spec(byNotification), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: none, reason: "UpToDate", state: "succeeded",
+		},
+		{
+			name:  "a pull request that such an attempt may have left is closed",
+			world: with(world("v2", "v2"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: "Withdraw staging v2", reason: "PromotionFailed", state: "failed",
 		},
 		{
 			name:  "a pull request is followed to its end though the environment already runs the revision",
@@ -311,7 +319,7 @@ func TestNext(t *testing.T) {
 		},
 		{
 			name:  "while a withdrawal is in backoff no new pull request is opened beside it",
-			world: with(world("v3", "v1"), record("staging", "v2", "created", nextAttempt(time.Minute))), action: none, reason: "PromotionFailed", state: "created",
+			world: with(world("v3", "v1"), record("staging", "v2", "created", superseded, nextAttempt(time.Minute))), action: none, reason: "PromotionFailed", state: "created",
 		},
 		{
 			name:  "a withdrawal does not wait for what the superseded promotion was waiting for",

@@ -137,35 +137,43 @@ func mayHavePullRequest(record *pipelinesv1.PromotionRecord) bool {
 
 // supersede ends the promotions of all revisions but the current one, in every environment, whether the run has come that
 // far or not: their pull requests must not be merged any more. While there is no current revision, and so nothing to take
-// their place, it ends only those into environments that have left the spec.
+// their place, it ends only those into environments that have left the spec. What it has begun to withdraw is withdrawn to the
+// end, even if its revision is the current one again: a pull request that Sluice has closed was not given up by a person.
 func (p *planner) supersede(current string) {
 	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
 		status := p.pipeline.Status.Environments[name]
 		record := status.Promotion
-		wanted := current == "" || record != nil && revision.Equal(record.Revision, current)
-		if record == nil || wanted && p.pipeline.Environment(name) != nil {
+		if record == nil {
+			continue
+		}
+		wanted := p.pipeline.Environment(name) != nil && (current == "" || revision.Equal(record.Revision, current))
+		if wanted && (!record.Superseded || record.State == pipelinesv1.PromotionSucceeded) {
 			continue
 		}
 		if !mayHavePullRequest(record) {
 			archive(status)
 			continue
 		}
+		why := "superseded by " + revision.Short(current)
+		if p.pipeline.Environment(name) == nil {
+			why = "the environment has left the Pipeline"
+		}
 		if p.usesPullRequests(name) {
-			p.withdraw(name, record)
+			p.withdraw(name, record, why)
 			continue
 		}
-		end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("superseded by %s", revision.Short(current)), p.Now)
+		end(record, pipelinesv1.PromotionAbandoned, why, p.Now)
 		archive(status)
 	}
 }
 
-// withdraw is tried at once when the run gets a new revision, whatever the promotion was waiting for until then.
-func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord) {
-	if p.revisionBefore != p.pipeline.Status.Revision {
-		record.NextAttemptTime = nil
+// withdraw is tried at once, whatever the promotion was waiting for until then.
+func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord, why string) {
+	if !record.Superseded {
+		record.Superseded, record.NextAttemptTime = true, nil
 	}
-	if !p.backoff(record) {
-		p.claim(Withdraw, env, record)
+	if !p.backoff(record) && p.claim(Withdraw, env, record) {
+		p.action.Why = why
 	}
 }
 
@@ -198,6 +206,9 @@ func (p *planner) arrived(env *pipelinesv1.Environment, current string) {
 	case record.State.Ended() || record.State == pipelinesv1.PromotionCreated:
 	case record.Attempts == 0:
 		archive(status)
+		return
+	case p.usesPullRequests(env.Name):
+		p.withdraw(env.Name, record, "the environment runs the revision")
 		return
 	default:
 		end(record, pipelinesv1.PromotionSucceeded, "the environment runs the revision", p.Now)

@@ -108,6 +108,9 @@ func record(env, revision string, state pipelinesv1.PromotionState, change ...fu
 	}
 }
 
+// superseded is a promotion whose withdrawal has begun.
+func superseded(r *pipelinesv1.PromotionRecord) { r.Superseded = true }
+
 func attempted(times int32) func(*pipelinesv1.PromotionRecord) {
 	return func(r *pipelinesv1.PromotionRecord) { r.Attempts = times }
 }

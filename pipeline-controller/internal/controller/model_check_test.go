@@ -1,0 +1,569 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+// transitions are those of docs/architecture.md. A promotion that is superseded is abandoned from wherever it was.
+var transitions = map[pipelinesv1.PromotionState][]pipelinesv1.PromotionState{
+	"unapproved":  {"unattempted"},
+	"unattempted": {"created", "failed", "succeeded", "abandoned"},
+	"failed":      {"created", "succeeded", "abandoned"},
+	"created":     {"succeeded", "abandoned"},
+}
+
+// past is what the model remembers of the promotions into an environment.
+type past struct {
+	// record is the last one that there was.
+	record *pipelinesv1.PromotionRecord
+	// superseded is true once another revision has taken its place, a person has asked for it anew, or the environment has left.
+	superseded bool
+	// arrived is true once the environment was seen to run the revision.
+	arrived bool
+	// hurried is true once it was attempted before its time, because of one of these.
+	hurried bool
+	// lastStart is the latest start of a promotion that was attempted.
+	lastStart int64
+}
+
+// checkOpen is the first rule: at most one open pull request an environment.
+func (m *model) checkOpen() {
+	open := map[string]*modelPullRequest{}
+	for _, pr := range m.host.open() {
+		if other := open[pr.id.environment]; other != nil {
+			m.fail("pull requests %d and %d into %s are both open", other.number, pr.number, pr.id.environment)
+		}
+		open[pr.id.environment] = pr
+	}
+}
+
+// observed is the oracle's view of what a process has seen.
+func (c *modelClaim) observed() oracle {
+	return oracle{
+		spec:      &c.pipeline.Spec,
+		read:      func(namespace string) target.State { return c.reads[namespace] },
+		everReady: everReadyIn(c.pipeline),
+	}
+}
+
+func everReadyIn(pipeline *pipelinesv1.Pipeline) func(environment, namespace string) string {
+	return func(environment, namespace string) string {
+		for _, t := range targetsIn(pipeline, environment) {
+			if t.Namespace == namespace {
+				return t.ReadyRevision
+			}
+		}
+		return ""
+	}
+}
+
+// checkAttempt checks that what a process begins to do is what it has claimed, and what the algorithm asks for.
+func (m *model) checkAttempt(p *process, promotion promote.Promotion, kind plan.ActionKind) {
+	id := idOf(promotion)
+	if p.claim == nil || p.claim.id != id {
+		m.fail("%s acts on %v without a claim", p.name, id)
+	}
+	if p.claim.pipeline.Spec.Suspend {
+		m.fail("%s promotes in a suspended Pipeline", p.name)
+	}
+	p.hasConfirmed = false
+	stands := p.claim.observed().stand()
+	if stands.environment != id.environment || !sameRevision(stands.revision, id.revision) {
+		m.fail("%s promotes %v, but from what it has seen the run of %s stands at %q: %s", p.name, id, stands.revision, stands.environment, stands.reason)
+	}
+	configured := p.claim.pipeline.PromotionInto(p.claim.pipeline.Environment(id.environment))
+	if (kind == plan.Notify) != (configured.Strategy.Notification != nil) {
+		m.fail("%s promotes %v by %s, which isn't its strategy", p.name, id, kind)
+	}
+}
+
+// permission is what a promotion needs at a point in time, each with the number of changes that it follows from.
+type permission struct {
+	gates, approvals, unchanged  bool
+	gatesAt, approvalsAt, specAt int
+}
+
+// mayGoAhead asks the cluster, as it is now, for what the claimed promotion needs.
+func (m *model) mayGoAhead(claim *modelClaim) permission {
+	now := permission{
+		gatesAt: m.cluster.seen(gateObjects), approvalsAt: m.cluster.seen(approvalObjects), specAt: m.cluster.seen(pipelineObjects),
+	}
+	pipeline := m.cluster.pipeline()
+	if pipeline == nil {
+		return now
+	}
+	promotion := claim.pipeline.PromotionInto(claim.pipeline.Environment(claim.id.environment))
+	now.unchanged = pipeline.UID == claim.pipeline.UID && pipeline.Generation == claim.pipeline.Generation && pipeline.DeletionTimestamp == nil
+	now.gates, _ = gatesOpen(promotion.Gates, m.cluster.gate)
+	now.approvals = approved(promotion, claim.id.environment, claim.id.revision, m.cluster.approvals())
+	return now
+}
+
+// checkConfirmed checks that nothing was confirmed that was forbidden all the while.
+func (m *model) checkConfirmed(p *process, before, after permission) {
+	switch {
+	case !before.unchanged && !after.unchanged && before.specAt == after.specAt:
+		m.fail("%s goes ahead with %v, though the Pipeline has changed", p.name, p.claim.id)
+	case !before.gates && !after.gates && before.gatesAt == after.gatesAt:
+		m.fail("%s goes ahead with %v, though its gates are not open", p.name, p.claim.id)
+	case !before.approvals && !after.approvals && before.approvalsAt == after.approvalsAt:
+		m.fail("%s goes ahead with %v, though it is not approved", p.name, p.claim.id)
+	}
+}
+
+// checkTouch checks that the outside world is touched for a promotion which has been confirmed, and which isn't over. Another
+// process may have ended it in the moment since.
+func (m *model) checkTouch(p *process, id promotionID) {
+	if !p.hasConfirmed {
+		m.fail("%s touches the outside world for %v, which was not confirmed", p.name, id)
+	}
+	if p.overtaken {
+		m.count("actions overtaken by another process")
+		return
+	}
+	pipeline := m.cluster.pipeline()
+	if pipeline == nil || pipeline.UID != p.claim.pipeline.UID {
+		m.fail("%s promotes %v of a Pipeline that is gone", p.name, id)
+	}
+	record := recordIn(pipeline, id.environment)
+	if record == nil || idOfRecord(id.environment, record) != id || record.Attempts == 0 || record.State.Ended() {
+		m.fail("%s promotes %v, but the status has %s", p.name, id, describeRecord(record))
+	}
+}
+
+// checkCreated checks that a promotion makes one pull request.
+func (m *model) checkCreated(p *process, pr *modelPullRequest) {
+	m.checkTouch(p, pr.id)
+	m.count("pull requests created")
+	m.host.created[pr.id]++
+	if m.host.created[pr.id] > 1 && !m.overlapped[pr.id] {
+		m.fail("pull request %d is the second one of %v", pr.number, pr.id)
+	}
+}
+
+// checkWithdrawal checks that only pull requests are withdrawn that have no business any more.
+func (m *model) checkWithdrawal(p *process, promotion promote.Promotion) {
+	id := idOf(promotion)
+	m.overtake(p)
+	if seen, ok := p.cache[pipelineObjects].objects[modelPipeline.Name].(*pipelinesv1.Pipeline); p.overtaken || ok && seen.DeletionTimestamp != nil {
+		return
+	}
+	if p.claim == nil || p.claim.id != id {
+		m.fail("%s withdraws %v without a claim", p.name, id)
+	}
+	past, record := m.pastOf(id.environment), recordIn(p.claim.pipeline, id.environment)
+	superseded := past.superseded || p.claim.pipeline.Environment(id.environment) == nil
+	// Once its pull request is known, a promotion into an environment that runs the revision is followed to its end.
+	notNeeded := past.arrived && record.State != pipelinesv1.PromotionCreated
+	if !superseded && !notNeeded {
+		m.fail("%s withdraws %v, which nothing has superseded", p.name, id)
+	}
+}
+
+// overtake tells all other processes that are acting that they aren't the last to act any more.
+func (m *model) overtake(by *process) {
+	for _, p := range m.processes {
+		if p != by && p.claim != nil {
+			p.overtaken = true
+		}
+	}
+}
+
+// checkStatus checks a status that a process has written.
+func (m *model) checkStatus(p *process, before, after *pipelinesv1.Pipeline) {
+	m.count("statuses written")
+	m.overtake(p)
+	if p.reads != nil {
+		m.checkPlanned(p, after)
+	}
+	for _, env := range environmentsOf(before, after) {
+		m.checkRecord(p, env, before, after)
+	}
+	for _, pr := range m.host.open() {
+		record := recordIn(after, pr.id.environment)
+		if record == nil || record.Revision != pr.id.revision || record.Attempts == 0 || record.State.Ended() {
+			m.fail("%s loses sight of the open pull request %d of %v: the status has %s", p.name, pr.number, pr.id, describeRecord(record))
+		}
+	}
+	p.reads = nil
+}
+
+// checkPlanned checks what a status takes over of what was observed, and that no approval outlives its run.
+func (m *model) checkPlanned(p *process, after *pipelinesv1.Pipeline) {
+	claim := &modelClaim{pipeline: after, reads: p.reads}
+	if stands := claim.observed().stand(); stands.reason != "InvalidSpec" && stands.revision != after.Status.Revision {
+		m.fail("%s has seen the run be of %q, and writes %q", p.name, stands.revision, after.Status.Revision)
+	}
+	if after.Spec.Suspend || after.Status.Revision == "" {
+		return
+	}
+	for _, approval := range m.cluster.approvals() {
+		if p.approvalsSeen[approval.UID] && !sameRevision(approval.Spec.Revision, after.Status.Revision) {
+			m.fail("%s makes %s the run's revision while an approval of %s is left", p.name, after.Status.Revision, approval.Spec.Revision)
+		}
+	}
+}
+
+// checkRecord checks the steps that the record of an environment takes.
+func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.Pipeline) {
+	was, is, past := recordIn(before, env), recordIn(after, env), m.pastOf(env)
+	current := after.Status.Revision
+	forced := before.Status.LastHandledForceAt != after.Status.LastHandledForceAt
+	if past.record != nil && (forced || after.Environment(env) == nil || current != "" && !sameRevision(current, past.record.Revision)) {
+		past.superseded = true
+	}
+	if environment := after.Environment(env); past.record != nil && environment != nil && p.reads != nil {
+		claim := &modelClaim{pipeline: after, reads: p.reads}
+		past.arrived = past.arrived || claim.observed().runs(*environment, past.record.Revision)
+	}
+	if status := after.Status.Environments[env]; status != nil && len(status.History) > 10 {
+		m.fail("the history of %s is too long for the API", env)
+	}
+	if is == nil {
+		return
+	}
+	attempts := is.Attempts
+	if past.record == nil || !past.record.StartTime.Equal(&is.StartTime) || past.record.Revision != is.Revision {
+		m.checkBeginning(p, env, past, is)
+	} else if was != nil {
+		m.checkStep(p, env, was, is)
+		attempts -= was.Attempts
+	}
+	if attempts != 0 {
+		m.checkClaim(p, env, before, after, attempts)
+	}
+	if is.ArrivalTime != nil && (was == nil || was.ArrivalTime == nil) {
+		m.checkArrival(p, env, after)
+	}
+	past.record = is
+}
+
+// checkBeginning checks that a promotion begins only where one is due.
+func (m *model) checkBeginning(p *process, env string, past *past, is *pipelinesv1.PromotionRecord) {
+	m.count("promotions begun")
+	// A promotion that its environment did without, and whose pull request nobody has seen, may be needed again.
+	notNeeded := past.arrived && past.record.State == pipelinesv1.PromotionAbandoned && past.record.PullRequest == nil
+	if last := past.record; last != nil && last.Attempts > 0 && sameRevision(last.Revision, is.Revision) && !past.superseded && !notNeeded {
+		m.fail("%s begins %s into %s anew, though nobody has asked for it: before it was %s", p.name, is.Revision, env, describeRecord(last))
+	}
+	if is.State != pipelinesv1.PromotionUnapproved && is.State != pipelinesv1.PromotionUnattempted {
+		m.fail("%s begins a promotion into %s as %s", p.name, env, is.State)
+	}
+	past.superseded, past.arrived, past.hurried = false, false, false
+}
+
+// checkStep checks a transition.
+func (m *model) checkStep(p *process, env string, was, is *pipelinesv1.PromotionRecord) {
+	if is.State == was.State {
+		return
+	}
+	m.count(fmt.Sprintf("%s → %s", was.State, is.State))
+	if !slices.Contains(transitions[was.State], is.State) && !(p.overtaken && !was.State.Ended()) {
+		m.fail("%s takes %s into %s from %s to %s", p.name, is.Revision, env, was.State, is.State)
+	}
+	if is.State == pipelinesv1.PromotionSucceeded {
+		m.checkSuccess(p, env, is)
+	}
+	if is.State.Ended() {
+		p.unrecorded = nil
+	}
+}
+
+// checkSuccess checks that a promotion which is said to have succeeded has.
+func (m *model) checkSuccess(p *process, env string, is *pipelinesv1.PromotionRecord) {
+	id := idOfRecord(env, is)
+	event := m.host.events[id]
+	if m.merged(id, is) || m.host.heldAlready[id] || event != nil && event.accepted > 0 || is.ArrivalTime != nil {
+		return
+	}
+	m.fail("%s writes that %v has succeeded: it was neither merged nor notified, and has not arrived", p.name, id)
+}
+
+// checkArrival checks that all targets run what is said to have arrived.
+func (m *model) checkArrival(p *process, env string, after *pipelinesv1.Pipeline) {
+	claim := &modelClaim{pipeline: after, reads: p.reads}
+	if !claim.observed().runs(*after.Environment(env), after.Status.Revision) {
+		m.fail("%s writes that %s has arrived in %s, and has not seen that", p.name, after.Status.Revision, env)
+	}
+}
+
+// merged tells whether a pull request of the promotion was: one that was made for it, or that it has taken over.
+func (m *model) merged(id promotionID, record *pipelinesv1.PromotionRecord) bool {
+	for _, pr := range m.host.find(id.branch()) {
+		if pr.state == "merged" && (pr.id == id || record.PullRequest != nil && record.PullRequest.Number == int64(pr.number)) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkClaim checks that an attempt is due, and lets the process act on it. A withdrawal need not wait for
+// its first one.
+func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pipeline, attempts int32) {
+	was, is := recordIn(before, env), recordIn(after, env)
+	id := idOfRecord(env, is)
+	if attempts != 1 || p.claim != nil {
+		m.fail("%s claims %d attempts at %v at once", p.name, attempts, id)
+	}
+	if was != nil && idOfRecord(env, was) == id {
+		now, past := m.now.Add(p.skew), m.pastOf(env)
+		asked := before.Status.LastHandledReconcileAt != after.Status.LastHandledReconcileAt ||
+			before.Status.ObservedGeneration != after.Status.ObservedGeneration || before.Status.Revision != after.Status.Revision
+		switch {
+		case was.State.Ended():
+			m.fail("%s attempts %v, which is %s", p.name, id, was.State)
+		case was.RateLimitedUntil != nil && now.Before(was.RateLimitedUntil.Time):
+			m.fail("%s attempts %v while the host is to be left alone", p.name, id)
+		case was.NextAttemptTime != nil && now.Before(was.NextAttemptTime.Time) && !asked:
+			if past.hurried || !past.superseded && !past.arrived {
+				m.fail("%s attempts %v before its time", p.name, id)
+			}
+			past.hurried = true
+		}
+	} else if id.started <= m.pastOf(env).lastStart {
+		m.fail("%s begins %v no later than a promotion before it", p.name, id)
+	}
+	m.pastOf(env).lastStart = max(m.pastOf(env).lastStart, id.started)
+	m.count("actions claimed")
+	p.claim = &modelClaim{pipeline: after, id: id, reads: p.reads}
+}
+
+func (m *model) pastOf(env string) *past {
+	if m.pasts[env] == nil {
+		m.pasts[env] = &past{}
+	}
+	return m.pasts[env]
+}
+
+func recordIn(pipeline *pipelinesv1.Pipeline, env string) *pipelinesv1.PromotionRecord {
+	if status := pipeline.Status.Environments[env]; status != nil {
+		return status.Promotion
+	}
+	return nil
+}
+
+func targetsIn(pipeline *pipelinesv1.Pipeline, env string) []pipelinesv1.TargetStatus {
+	if status := pipeline.Status.Environments[env]; status != nil {
+		return status.Targets
+	}
+	return nil
+}
+
+func idOfRecord(env string, record *pipelinesv1.PromotionRecord) promotionID {
+	return promotionID{env, record.Revision, record.StartTime.Unix()}
+}
+
+func describeRecord(record *pipelinesv1.PromotionRecord) string {
+	if record == nil {
+		return "no promotion"
+	}
+	return fmt.Sprintf("%s of %d, %s after %d attempts, last error %q", record.Revision, record.StartTime.Unix(), record.State, record.Attempts, record.LastError)
+}
+
+// environmentsOf returns the names of all environments that either status has, in order.
+func environmentsOf(before, after *pipelinesv1.Pipeline) []string {
+	names := maps.Clone(after.Status.Environments)
+	if names == nil {
+		return slices.Sorted(maps.Keys(before.Status.Environments))
+	}
+	maps.Copy(names, before.Status.Environments)
+	return slices.Sorted(maps.Keys(names))
+}
+
+// checkFixedPoint checks that the Pipeline has come to where the algorithm leads, when all is as it is now and stays so.
+func (m *model) checkFixedPoint() {
+	pipeline := m.cluster.pipeline()
+	if pipeline == nil {
+		return
+	}
+	if pipeline.DeletionTimestamp != nil {
+		m.fail("the Pipeline is still there a while after its deletion")
+	}
+	stands := oracle{spec: &pipeline.Spec, read: m.cluster.application, everReady: everReadyIn(pipeline)}.stand()
+	m.checkTargets(pipeline)
+	m.checkRecords(pipeline, stands)
+
+	reason := stands.reason
+	switch {
+	case reason == "InvalidSpec":
+	case pipeline.Spec.Suspend:
+		reason = "Suspended"
+	case stands.environment != "":
+		reason = m.reasonOfPromotion(pipeline, stands)
+	}
+	m.checkConditions(pipeline, stands, reason)
+}
+
+// readyStatus is the status that goes with each reason of the Ready condition.
+var readyStatus = map[string]metav1.ConditionStatus{
+	"UpToDate": "True", "EnvironmentNotReady": "True", "RollingOut": "True", "WaitingForPreconditions": "True", "PullRequestOpen": "True",
+	"Promoted": "True", "PromotionAbandoned": "True", "NoPromotion": "True", "Suspended": "True",
+	"PromotionFailed": "False", "PullRequestUnknown": "False", "GateNotFound": "False", "TargetNotReadable": "False", "InvalidSpec": "False",
+}
+
+func (m *model) checkConditions(pipeline *pipelinesv1.Pipeline, stands standing, reason string) {
+	if readyStatus[reason] == metav1.ConditionTrue && lingers(pipeline, stands.environment) {
+		reason = "PromotionFailed"
+	}
+	m.count("at rest: " + reason)
+	ready := apimeta.FindStatusCondition(pipeline.Status.Conditions, "Ready")
+	if ready == nil || ready.Reason != reason || ready.Status != readyStatus[reason] || ready.ObservedGeneration != pipeline.Generation {
+		m.fail("Ready should be %s with the reason %s, and is %+v", readyStatus[reason], reason, ready)
+	}
+	if stalled := apimeta.IsStatusConditionTrue(pipeline.Status.Conditions, "Stalled"); stalled != (reason == "InvalidSpec") {
+		m.fail("Stalled is %t while Ready has the reason %s", stalled, reason)
+	}
+	if reason == "InvalidSpec" {
+		return
+	}
+	pending := stands.revision == "" && len(pipeline.Spec.Environments) > 0
+	if apimeta.IsStatusConditionTrue(pipeline.Status.Conditions, "PromotionPending") != pending || pipeline.Status.Revision != stands.revision {
+		m.fail("the run's revision should be %q, and is %q", stands.revision, pipeline.Status.Revision)
+	}
+}
+
+// lingers tells whether a promotion that the run isn't standing at has an error.
+func lingers(pipeline *pipelinesv1.Pipeline, standsAt string) bool {
+	if pipeline.Spec.Suspend {
+		standsAt = ""
+	}
+	for env, status := range pipeline.Status.Environments {
+		if record := status.Promotion; env != standsAt && record != nil && !record.State.Ended() && record.LastError != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// checkTargets checks that the status shows the targets as they are.
+func (m *model) checkTargets(pipeline *pipelinesv1.Pipeline) {
+	for _, env := range pipeline.Spec.Environments {
+		shown := targetsIn(pipeline, env.Name)
+		if len(shown) != len(env.Targets) {
+			m.fail("the status of %s shows %d of %d targets", env.Name, len(shown), len(env.Targets))
+		}
+		for i, t := range env.Targets {
+			state := m.cluster.application(t.Namespace)
+			if shown[i].Ready != state.Ready || shown[i].Revision != state.Revision || state.Ready && shown[i].ReadyRevision != state.Revision {
+				m.fail("the status shows target %s as %+v, and it is %+v", t.Namespace, shown[i], state)
+			}
+			if ready := shown[i].ReadyRevision; ready != "" && !m.everReady[t.Namespace+" "+ready] {
+				m.fail("target %s is said to have been ready on %s, and never was", t.Namespace, ready)
+			}
+		}
+	}
+}
+
+// checkRecords checks that there are records of promotions of the run's revision only, that each is what has become of it, and
+// that every open pull request has one.
+func (m *model) checkRecords(pipeline *pipelinesv1.Pipeline, stands standing) {
+	active := !pipeline.Spec.Suspend && stands.reason != "InvalidSpec"
+	for _, env := range environmentsOf(pipeline, pipeline) {
+		record := recordIn(pipeline, env)
+		if active && pipeline.Environment(env) == nil {
+			m.fail("the status still has environment %s, which has left the spec", env)
+		}
+		if record == nil {
+			continue
+		}
+		if active && stands.revision != "" && !sameRevision(record.Revision, stands.revision) {
+			m.fail("%s still has a promotion of %s, though the run is of %s", env, record.Revision, stands.revision)
+		}
+		if active && record.State == pipelinesv1.PromotionCreated {
+			m.checkFollowed(pipeline, env, record)
+		}
+		if active && record.State == pipelinesv1.PromotionAbandoned {
+			m.checkAbandoned(env, record)
+		}
+	}
+}
+
+// checkFollowed checks that a pull request which is said to be open is.
+func (m *model) checkFollowed(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
+	pr := m.host.pullRequest(record.PullRequest.Number)
+	if promotesByPullRequest(pipeline, env) && pr.state != "open" {
+		m.fail("%s is said to wait for pull request %d, which is %s", env, pr.number, pr.state)
+	}
+}
+
+// checkAbandoned checks that a promotion which is given up was given up by a person.
+func (m *model) checkAbandoned(env string, record *pipelinesv1.PromotionRecord) {
+	if record.PullRequest == nil {
+		m.fail("%s of %s is given up, though nobody can have closed a pull request of it", record.Revision, env)
+	}
+	if pr := m.host.pullRequest(record.PullRequest.Number); pr.state == "closed" && pr.closedBySluice && !m.disowned[idOfRecord(env, record)] {
+		m.fail("%s of %s is given up, though nobody has closed pull request %d but Sluice itself", record.Revision, env, pr.number)
+	}
+}
+
+func promotesByPullRequest(pipeline *pipelinesv1.Pipeline, env string) bool {
+	promotion := pipeline.PromotionInto(pipeline.Environment(env))
+	return promotion != nil && promotion.Strategy.PullRequest != nil
+}
+
+// reasonOfPromotion returns the reason that Ready must have while a promotion is needed, and checks its record.
+func (m *model) reasonOfPromotion(pipeline *pipelinesv1.Pipeline, stands standing) string {
+	env := stands.environment
+	record := recordIn(pipeline, env)
+	if record == nil || !sameRevision(record.Revision, stands.revision) {
+		m.fail("%s needs %s, and the status has %s", env, stands.revision, describeRecord(record))
+	}
+	promotion := pipeline.PromotionInto(pipeline.Environment(env))
+	open, missing := gatesOpen(promotion.Gates, m.cluster.gate)
+	met := open && approved(promotion, env, record.Revision, m.cluster.approvals())
+	switch {
+	case record.State == pipelinesv1.PromotionSucceeded:
+		return "Promoted"
+	case record.State == pipelinesv1.PromotionAbandoned:
+		return "PromotionAbandoned"
+	case record.State == pipelinesv1.PromotionCreated && promotion.Strategy.PullRequest == nil:
+		return "PullRequestUnknown"
+	case record.State == pipelinesv1.PromotionCreated:
+		return "PullRequestOpen"
+	case met:
+		m.fail("%s of %s waits for nothing, and is not promoted: %s", record.Revision, env, describeRecord(record))
+	case missing:
+		return "GateNotFound"
+	}
+	return "WaitingForPreconditions"
+}
+
+// checkGone checks, when a Pipeline is gone, that its pull requests were closed, or that enough patience was had with the host.
+func (m *model) checkGone(p *process, pipeline *pipelinesv1.Pipeline) {
+	m.overtake(p)
+	patience := m.now.Sub(pipeline.DeletionTimestamp.Time) >= finalizerPatience-2*m.profile.skew
+	for _, pr := range m.host.open() {
+		if !patience {
+			m.fail("the Pipeline is gone after %s, and pull request %d is open", m.now.Sub(pipeline.DeletionTimestamp.Time).Round(time.Second), pr.number)
+		}
+		pr.foreign = true
+	}
+	clear(m.pasts)
+}

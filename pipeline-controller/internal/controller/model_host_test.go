@@ -1,0 +1,318 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
+)
+
+// eventMemory is how long notification-controller refuses an event that it has accepted before.
+const eventMemory = 5 * time.Minute
+
+// promotionID identifies a promotion to the outside world: it is what its branch and its trailers, or its event's token, say.
+type promotionID struct {
+	environment, revision string
+	// started is in seconds since 1970.
+	started int64
+}
+
+func idOf(promotion promote.Promotion) promotionID {
+	return promotionID{promotion.Environment, promotion.Revision, promotion.Started.Unix()}
+}
+
+func (id promotionID) branch() string { return id.environment + "/" + id.revision }
+
+type modelPullRequest struct {
+	number int
+	id     promotionID
+	state  string
+	// closedBySluice tells who closed it last.
+	closedBySluice bool
+	// endSeen is true once a process has seen that it isn't open any more.
+	endSeen bool
+	// foreign is true if the Pipeline has no business with it any more, and need not know of it: see the places where it is set.
+	foreign bool
+}
+
+func (p *modelPullRequest) url() string { return fmt.Sprintf("https://git.example/pulls/%d", p.number) }
+
+// modelHost is a Git host with one repository, and notification-controller.
+type modelHost struct {
+	pullRequests []*modelPullRequest
+	branches     map[string]bool
+	// base holds the revision that is set on the base branch for each environment.
+	base map[string]string
+	// created counts the pull requests made for each promotion.
+	created map[promotionID]int
+	events  map[promotionID]*modelEvent
+	// notified is the revision that each environment was last told of.
+	notified map[string]string
+	// heldAlready are promotions for which nothing was to change on the base branch.
+	heldAlready map[promotionID]bool
+	// limitedUntil is when the host answers again.
+	limitedUntil time.Time
+}
+
+// modelEvent is what notification-controller has seen of a promotion.
+type modelEvent struct {
+	accepted int
+	last     time.Time
+	// unheard is true if nobody may have heard of the last acceptance: the answer was lost, or the process died on it.
+	unheard bool
+}
+
+func newModelHost() *modelHost {
+	return &modelHost{
+		branches: map[string]bool{}, base: map[string]string{}, created: map[promotionID]int{}, events: map[promotionID]*modelEvent{},
+		notified: map[string]string{}, heldAlready: map[promotionID]bool{},
+	}
+}
+
+// find returns the pull requests of a branch, newest first.
+func (h *modelHost) find(branch string) []*modelPullRequest {
+	var found []*modelPullRequest
+	for _, pr := range slices.Backward(h.pullRequests) {
+		if pr.id.branch() == branch {
+			found = append(found, pr)
+		}
+	}
+	return found
+}
+
+func (h *modelHost) pullRequest(number int64) *modelPullRequest {
+	if number < 1 || int(number) > len(h.pullRequests) {
+		return nil
+	}
+	return h.pullRequests[number-1]
+}
+
+// open returns the open pull requests that the Pipeline has to know of.
+func (h *modelHost) open() []*modelPullRequest {
+	var open []*modelPullRequest
+	for _, pr := range h.pullRequests {
+		if pr.state == "open" && !pr.foreign {
+			open = append(open, pr)
+		}
+	}
+	return open
+}
+
+// merge is a person's merge.
+func (h *modelHost) merge(pr *modelPullRequest) {
+	pr.state = "merged"
+	h.base[pr.id.environment] = pr.id.revision
+}
+
+// rateLimited is the error of a host that is to be left alone until some time.
+type rateLimited struct{ until time.Time }
+
+func (e *rateLimited) Error() string { return "rate limited" }
+
+func failed(err error) plan.Outcome {
+	outcome := plan.Outcome{Err: err}
+	var limited *rateLimited
+	if errors.As(err, &limited) {
+		outcome.RetryAt = limited.until
+	}
+	return outcome
+}
+
+// modelPullRequests is promote.PullRequests as a process has it, on the model's host: what it finds, adopts, refuses and repeats
+// is what promote.PullRequests does.
+type modelPullRequests struct{ *process }
+
+func (p modelPullRequests) Open(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome {
+	p.model.checkAttempt(p.process, promotion, plan.OpenPullRequest)
+	outcome, err := p.open(ctx, promotion, confirm)
+	if err != nil {
+		return failed(err)
+	}
+	return outcome
+}
+
+func (p modelPullRequests) open(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) (plan.Outcome, error) {
+	host, id := p.model.host, idOf(promotion)
+	if outcome, found, err := p.adopt(id); found || err != nil {
+		return outcome, err
+	}
+	holds := false
+	if err := p.onHost("clone", func() { holds = host.base[id.environment] == id.revision }); err != nil {
+		return plan.Outcome{}, err
+	}
+	if holds {
+		host.heldAlready[id] = true
+		return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the base branch holds the revision already"}, nil
+	}
+	if why, err := p.confirmed(ctx, confirm); err != nil || why != "" {
+		return plan.Outcome{Message: why}, err
+	}
+	if err := p.onHost("push", func() { host.branches[id.branch()] = true }); err != nil {
+		return plan.Outcome{}, err
+	}
+	var opened *modelPullRequest
+	if err := p.onHost("create", func() { opened = p.create(id) }); err != nil {
+		return plan.Outcome{}, err
+	}
+	if opened == nil {
+		outcome, _, err := p.adopt(id)
+		return outcome, err
+	}
+	return created(opened), nil
+}
+
+func (p modelPullRequests) adopt(id promotionID) (outcome plan.Outcome, found bool, err error) {
+	err = p.onHost("find "+id.branch(), func() {
+		for _, pr := range p.model.host.find(id.branch()) {
+			if pr.state == "open" || pr.id == id {
+				if pr.id == id && p.model.nothingIsLost() {
+					p.model.fail("%s has opened pull request %d, and did not record it", p.name, pr.number)
+				}
+				outcome, found = created(pr), true
+				p.model.count("pull requests adopted")
+				return
+			}
+		}
+	})
+	return outcome, found, err
+}
+
+func created(pr *modelPullRequest) plan.Outcome {
+	return plan.Outcome{State: pipelinesv1.PromotionCreated, Message: "waits to be merged", PullRequest: &pipelinesv1.PullRequestStatus{
+		URL: pr.url(), Number: int64(pr.number), Branch: pr.id.branch(), HeadCommit: "c0ffee",
+	}}
+}
+
+// create opens a pull request, unless one of the branch is open.
+func (p modelPullRequests) create(id promotionID) *modelPullRequest {
+	host := p.model.host
+	for _, pr := range host.find(id.branch()) {
+		if pr.state == "open" {
+			return nil
+		}
+	}
+	p.model.overlapped[id] = p.model.overlapped[id] || p.overtaken
+	pr := &modelPullRequest{number: len(host.pullRequests) + 1, id: id, state: "open", foreign: p.model.overlapped[id] || p.model.disowned[id]}
+	host.pullRequests = append(host.pullRequests, pr)
+	p.model.checkCreated(p.process, pr)
+	return pr
+}
+
+// Look is not a step of its own, and what fails does not depend on the order in which pull requests are looked at.
+func (p modelPullRequests) Look(_ context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
+	if err := p.lookError(promotion.Environment); err != nil {
+		outcome := failed(err)
+		return plan.PullRequest{Err: outcome.Err, RetryAt: outcome.RetryAt}
+	}
+	pr := p.model.host.pullRequest(recorded.Number)
+	pr.endSeen = pr.endSeen || pr.state != "open"
+	return plan.PullRequest{Merged: pr.state == "merged", Closed: pr.state == "closed", HeadCommit: "c0ffee"}
+}
+
+func (p modelPullRequests) Withdraw(_ context.Context, promotion promote.Promotion, why string) plan.Outcome {
+	p.model.checkWithdrawal(p.process, promotion)
+	outcome, err := p.withdraw(idOf(promotion), why)
+	if err != nil {
+		return failed(err)
+	}
+	return outcome
+}
+
+func (p modelPullRequests) withdraw(id promotionID, why string) (plan.Outcome, error) {
+	host := p.model.host
+	var found []*modelPullRequest
+	if err := p.onHost("find "+id.branch(), func() { found = host.find(id.branch()) }); err != nil {
+		return plan.Outcome{}, err
+	}
+	outcome := plan.Outcome{State: pipelinesv1.PromotionAbandoned, Message: why}
+	for _, pr := range found {
+		if pr.state == "open" {
+			if err := p.onHost(fmt.Sprintf("close %d", pr.number), func() { p.close(pr) }); err != nil {
+				return plan.Outcome{}, err
+			}
+		}
+		if pr.state == "merged" && pr.id == id {
+			outcome = plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "was merged"}
+		}
+	}
+	return outcome, p.onHost("delete the branch", func() { p.deleteBranch(id.branch()) })
+}
+
+// deleteBranch closes what is open of the branch, as Git hosts do.
+func (p modelPullRequests) deleteBranch(branch string) {
+	delete(p.model.host.branches, branch)
+	for _, pr := range p.model.host.find(branch) {
+		p.close(pr)
+	}
+}
+
+// close does nothing to a pull request that somebody was faster to merge or close. What a process closes that another one has
+// overtaken looks to that one as if a person had.
+func (p modelPullRequests) close(pr *modelPullRequest) {
+	if pr.state == "open" {
+		pr.state, pr.closedBySluice = "closed", !p.overtaken
+		p.model.count("pull requests withdrawn")
+	}
+}
+
+// modelNotifications is promote.Notifications as a process has it.
+type modelNotifications struct{ *process }
+
+func (n modelNotifications) Notify(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome {
+	n.model.checkAttempt(n.process, promotion, plan.Notify)
+	if why, err := n.confirmed(ctx, confirm); err != nil || why != "" {
+		return plan.Outcome{Message: why, Err: err}
+	}
+	if err := n.onHost("post the event", func() { n.accept(idOf(promotion)) }); err != nil {
+		return failed(err)
+	}
+	return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the notification was delivered"}
+}
+
+// accept takes an event, unless it was taken a moment ago.
+func (n modelNotifications) accept(id promotionID) {
+	n.model.checkTouch(n.process, id)
+	host := n.model.host
+	event := host.events[id]
+	if event == nil {
+		event = &modelEvent{}
+		host.events[id] = event
+	}
+	if event.accepted > 0 && n.model.now.Sub(event.last) < eventMemory {
+		n.model.count("events refused as duplicates")
+		return
+	}
+	if event.accepted > 0 && !event.unheard {
+		n.model.fail("the event of %v is accepted once more, though its acceptance had been heard", id)
+	}
+	event.accepted++
+	event.last = n.model.now
+	event.unheard = n.overtaken || n.verdict == lost || n.verdict == die
+	n.unrecorded = event
+	host.notified[id.environment] = id.revision
+	n.model.count("events accepted")
+	if event.accepted > 1 {
+		n.model.count("events accepted twice, after a crash or a lost answer")
+	}
+}

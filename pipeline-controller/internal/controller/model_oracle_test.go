@@ -1,0 +1,188 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"slices"
+	"strings"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+// oracle is the algorithm of promotion once more, as simple as it can be written, and sharing nothing with the one that is tested.
+type oracle struct {
+	spec *pipelinesv1.PipelineSpec
+	// read returns the state of the application in a namespace.
+	read func(namespace string) target.State
+	// everReady returns the revision that a target was last seen ready on.
+	everReady func(environment, namespace string) string
+}
+
+// standing is where a run stands.
+type standing struct {
+	// revision that travels; empty if the first environment isn't settled.
+	revision string
+	// reason of the Ready condition; empty if a promotion is needed.
+	reason string
+	// environment that a promotion is needed into.
+	environment string
+}
+
+func (o oracle) stand() standing {
+	switch {
+	case !o.valid():
+		return standing{reason: "InvalidSpec"}
+	case len(o.spec.Environments) == 0:
+		return standing{reason: "UpToDate"}
+	}
+	revision, reason := o.first()
+	if revision == "" {
+		return standing{reason: reason}
+	}
+	for _, env := range o.spec.Environments[1:] {
+		switch {
+		case o.runs(env, revision):
+			continue
+		case o.unknown(env):
+			return standing{revision: revision, reason: "TargetNotReadable"}
+		case o.reached(env, revision):
+			return standing{revision: revision, reason: "RollingOut"}
+		case o.promotion(env) == nil:
+			return standing{revision: revision, reason: "NoPromotion"}
+		}
+		return standing{revision: revision, environment: env.Name}
+	}
+	return standing{revision: revision, reason: "UpToDate"}
+}
+
+func (o oracle) valid() bool {
+	for i, env := range o.spec.Environments {
+		promotion := o.promotion(env)
+		if i == 0 || promotion == nil {
+			continue
+		}
+		if (promotion.Strategy.PullRequest != nil) == (promotion.Strategy.Notification != nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o oracle) promotion(env pipelinesv1.Environment) *pipelinesv1.Promotion {
+	if env.Promotion != nil {
+		return env.Promotion
+	}
+	return o.spec.Promotion
+}
+
+// first returns the revision of the first environment, or the reason why it has none.
+func (o oracle) first() (revision, reason string) {
+	env := o.spec.Environments[0]
+	if len(env.Targets) == 0 {
+		return "", "EnvironmentNotReady"
+	}
+	if o.unknown(env) {
+		return "", "TargetNotReadable"
+	}
+	revision = o.steady(env, env.Targets[0])
+	if revision == "" || !o.runs(env, revision) {
+		return "", "EnvironmentNotReady"
+	}
+	return revision, ""
+}
+
+// steady returns the revision that a target counts as ready on.
+func (o oracle) steady(env pipelinesv1.Environment, t pipelinesv1.Target) string {
+	state := o.read(t.Namespace)
+	if state.Known && state.Ready {
+		return state.Revision
+	}
+	if state.Known && env.Steady == "ever" {
+		return o.everReady(env.Name, t.Namespace)
+	}
+	return ""
+}
+
+// runs tells whether all targets of an environment are ready on the revision. Those of an environment without any are.
+func (o oracle) runs(env pipelinesv1.Environment, revision string) bool {
+	for _, t := range env.Targets {
+		if !sameRevision(o.steady(env, t), revision) {
+			return false
+		}
+	}
+	return true
+}
+
+// reached tells whether some target of an environment runs the revision, ready or not.
+func (o oracle) reached(env pipelinesv1.Environment, revision string) bool {
+	return slices.ContainsFunc(env.Targets, func(t pipelinesv1.Target) bool {
+		return sameRevision(o.read(t.Namespace).Revision, revision) || sameRevision(o.steady(env, t), revision)
+	})
+}
+
+func (o oracle) unknown(env pipelinesv1.Environment) bool {
+	return slices.ContainsFunc(env.Targets, func(t pipelinesv1.Target) bool { return !o.read(t.Namespace).Known })
+}
+
+// sameRevision compares by what stands behind the last '@', where both have it.
+func sameRevision(a, b string) bool {
+	if i, j := strings.LastIndex(a, "@"), strings.LastIndex(b, "@"); i >= 0 && j >= 0 {
+		return a[i:] == b[j:]
+	}
+	return a == b && a != ""
+}
+
+// gatesOpen tells whether gates are open that a promotion waits for; where they aren't, whether that is for want of one.
+func gatesOpen(refs *gatingv1.GateReferences, gate func(name string) *gatingv1.Gate) (open, missing bool) {
+	if refs == nil || len(refs.Refs) == 0 {
+		return true, false
+	}
+	opened := 0
+	for _, ref := range refs.Refs {
+		switch found := gate(string(ref)); {
+		case found == nil:
+			missing = true
+		case !found.Spec.Closed:
+			opened++
+		}
+	}
+	if refs.Require == "oneOf" {
+		return opened > 0, missing && opened == 0
+	}
+	return opened == len(refs.Refs), missing
+}
+
+// approved tells whether enough people have approved.
+func approved(promotion *pipelinesv1.Promotion, environment, revision string, approvals []*pipelinesv1.PromotionApproval) bool {
+	people := map[string]bool{}
+	for _, approval := range approvals {
+		if approval.Spec.PipelineRef.Name == modelPipeline.Name && approval.Spec.Environment == environment &&
+			sameRevision(approval.Spec.Revision, revision) {
+			people[approval.Spec.ApprovedBy] = true
+		}
+	}
+	required := 0
+	if promotion.Manual {
+		required = 1
+	}
+	if promotion.Approvals != nil {
+		required = int(promotion.Approvals.Required)
+	}
+	return len(people) >= required
+}
