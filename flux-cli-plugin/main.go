@@ -15,7 +15,7 @@ limitations under the License.
 */
 
 // Command sluice is Sluice's part of the Flux CLI: one binary for several of its plugins, told apart by the name it is
-// called by. Linked as flux-open and flux-close in Flux's plugin directory, it serves 'flux open' and 'flux close'.
+// called by. Linked as flux-VERB in Flux's plugin directory, it serves 'flux VERB': open, close, approve, gate and pipeline.
 package main
 
 import (

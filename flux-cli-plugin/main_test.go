@@ -46,7 +46,7 @@ var (
 // so that the tests start it as flux does: as a process, through a link.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
-	case "flux-open", "flux-close", "sluice":
+	case "flux-open", "flux-close", "flux-approve", "flux-gate", "flux-pipeline", "sluice":
 		main()
 		os.Exit(0)
 	}
@@ -252,11 +252,20 @@ func TestEveryPersistentFlagOfFluxIsAccepted(t *testing.T) {
 		--kube-api-burst=1 --kube-api-qps=1.5 --kubeconfig=a -n=a --namespace=a --ns-follows-kube-context --server=a
 		--timeout=1m --tls-server-name=a --token=a --user=a --verbose`)
 
-	g := NewWithT(t)
-	before := start(t, append(append([]string{"flux-close"}, flags...), "gate", "freeze", "--help"))
-	g.Eventually(before).Should(gexec.Exit(0), string(before.Err.Contents()))
-	after := start(t, append([]string{"flux-close", "gate", "freeze", "--help"}, flags...))
-	g.Eventually(after).Should(gexec.Exit(0), string(after.Err.Contents()))
+	for _, command := range []string{
+		"flux-open gate freeze", "flux-close gate freeze", "flux-approve promotion app",
+		"flux-gate list", "flux-gate get freeze", "flux-gate create freeze",
+		"flux-pipeline list", "flux-pipeline get app", "flux-pipeline why app", "flux-pipeline history app", "flux-pipeline approve app",
+	} {
+		t.Run(command, func(t *testing.T) {
+			g := NewWithT(t)
+			program, args, _ := strings.Cut(command, " ")
+			before := start(t, append(append([]string{program}, flags...), append(strings.Fields(args), "--help")...))
+			g.Eventually(before).Should(gexec.Exit(0), string(before.Err.Contents()))
+			after := start(t, append(append(strings.Fields(command), "--help"), flags...))
+			g.Eventually(after).Should(gexec.Exit(0), string(after.Err.Contents()))
+		})
+	}
 }
 
 func TestNamespace(t *testing.T) {
@@ -532,6 +541,17 @@ func TestCompletion(t *testing.T) {
 			want: "open\tOpen what was closed\n:4\n",
 		},
 		{
+			name: "the commands of a verb are completed",
+			args: []string{"flux-pipeline", "__complete", ""},
+			want: "approve\tApprove a promotion\nget\tShow a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
+				"why\tSay why an environment does not run the revision\n:4\n",
+		},
+		{
+			name: "the names of gates are completed where they are shown, too",
+			args: []string{"flux-gate", "__complete", "get", "-n", namespace, "f"},
+			want: "freeze\tclosed\n:4\n",
+		},
+		{
 			name: "a cluster that can't be asked completes nothing",
 			args: []string{"flux-open", "__complete", "--as", "nobody", "gate", ""},
 			want: ":1\n",
@@ -547,7 +567,7 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	for _, program := range []string{"flux-open", "flux-close", "sluice"} {
+	for _, program := range []string{"flux-open", "flux-close", "flux-approve", "flux-gate", "flux-pipeline", "sluice"} {
 		t.Run(program+" tells the version of Sluice", func(t *testing.T) {
 			g := NewWithT(t)
 			session := start(t, []string{program, "--version"})

@@ -19,19 +19,41 @@ limitations under the License.
 package cli
 
 import (
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// outside is what commands reach for beyond their arguments. Tests put something else in its place.
+type outside struct {
+	dial       func(*cobra.Command, *clusterFlags) (client.Client, error)
+	isTerminal func(io.Reader) bool
+	now        func() time.Time
+}
 
 // New returns the commands of the program that was called by the given path, usually os.Args[0]. Called as flux-VERB, as
 // Flux calls its plugins, the program is that verb; called by any other name, it takes the verb as its first argument.
 func New(program, version string) *cobra.Command {
-	flags := &clusterFlags{}
+	return newProgram(program, version, outside{dial: dial, isTerminal: isTerminal, now: time.Now})
+}
+
+func newProgram(program, version string, outside outside) *cobra.Command {
+	flags := &clusterFlags{outside: outside}
 	verbs := []*cobra.Command{
-		newVerb("open", "Open what was closed", newGateCommand(opening, flags)),
-		newVerb("close", "Close what was open", newGateCommand(closing, flags)),
+		newVerb("open", "Open what was closed", newTurnCommand(opening, flags)),
+		newVerb("close", "Close what was open", newTurnCommand(closing, flags)),
+		newVerb("approve", "Approve what waits for a person", newApproveCommand("promotion PIPELINE", "flux approve promotion", flags)),
+		newVerb("gate", "List, get and create gates",
+			newGateListCommand(flags), newGateGetCommand(flags), newGateCreateCommand(flags)),
+		newVerb("pipeline", "List, get, explain and approve pipelines",
+			newPipelineListCommand(flags), newPipelineGetCommand(flags), newPipelineWhyCommand(flags), newPipelineHistoryCommand(flags),
+			newApproveCommand("approve PIPELINE", "flux pipeline approve", flags)),
 	}
 
 	root := newRoot(strings.TrimSuffix(filepath.Base(program), ".exe"), verbs)
@@ -41,6 +63,11 @@ func New(program, version string) *cobra.Command {
 	root.SilenceErrors = true
 	flags.bind(root)
 	return root
+}
+
+func isTerminal(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 func newRoot(name string, verbs []*cobra.Command) *cobra.Command {

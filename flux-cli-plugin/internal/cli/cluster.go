@@ -17,11 +17,13 @@ limitations under the License.
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -30,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
 const (
@@ -42,6 +45,8 @@ const (
 
 // clusterFlags are the persistent flags of flux, all of them and with the same defaults: flux hands them on unparsed.
 type clusterFlags struct {
+	outside
+
 	kubeconfig        *genericclioptions.ConfigFlags
 	timeout           time.Duration
 	verbose           bool
@@ -113,7 +118,17 @@ func (f *clusterFlags) contextNamespace() string {
 	return ""
 }
 
-func (f *clusterFlags) client(cmd *cobra.Command) (client.Client, error) {
+// connect returns a client of the cluster that the flags name, and the namespace to work in.
+func (f *clusterFlags) connect(cmd *cobra.Command) (client.Client, string, error) {
+	namespace, err := f.namespace(cmd)
+	if err != nil {
+		return nil, "", err
+	}
+	kube, err := f.dial(cmd, f)
+	return kube, namespace, err
+}
+
+func dial(cmd *cobra.Command, f *clusterFlags) (client.Client, error) {
 	config, err := f.kubeconfig.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes configuration load failed: %w", err)
@@ -124,9 +139,15 @@ func (f *clusterFlags) client(cmd *cobra.Command) (client.Client, error) {
 	// A policy of the cluster may answer with a warning for the person who opens or closes.
 	config.WarningHandler = rest.NewWarningWriter(cmd.ErrOrStderr(), rest.WarningWriterOptions{Deduplicate: true})
 
-	scheme := runtime.NewScheme()
-	if err := gatingv1alpha1.AddToScheme(scheme); err != nil {
+	scheme, err := newScheme()
+	if err != nil {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme, FieldOwner: fieldOwner})
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(gatingv1alpha1.AddToScheme(scheme), pipelinesv1alpha1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme))
+	return scheme, err
 }

@@ -25,49 +25,86 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/revision"
 )
 
 // A shell waits for completion with the person's cursor stuck, so that a cluster which can't be reached must not take long.
 const completionTimeout = 5 * time.Second
 
-// complete offers the gates of the namespace, each with its state.
-func (c *gateCommand) complete(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeGates offers the gates of the namespace, each with its state.
+func (f *clusterFlags) completeGates(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return f.complete(cmd, args, toComplete, &gatingv1alpha1.GateList{}, func(obj client.Object) string {
+		return stateOf(obj.(*gatingv1alpha1.Gate))
+	})
+}
+
+// completePipelines offers the pipelines of the namespace, each with the revision that travels.
+func (f *clusterFlags) completePipelines(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return f.complete(cmd, args, toComplete, &pipelinesv1alpha1.PipelineList{}, func(obj client.Object) string {
+		return revision.Short(obj.(*pipelinesv1alpha1.Pipeline).Status.Revision)
+	})
+}
+
+func (f *clusterFlags) complete(cmd *cobra.Command, args []string, toComplete string, objects client.ObjectList, describe func(client.Object) string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	gates, err := c.list(cmd)
+	return f.offer(cmd, toComplete, func(ctx context.Context, kube client.Client, namespace string) ([]cobra.Completion, error) {
+		if err := kube.List(ctx, objects, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		var completions []cobra.Completion
+		for _, obj := range items(objects) {
+			completions = append(completions, cobra.CompletionWithDesc(obj.GetName(), describe(obj)))
+		}
+		return completions, nil
+	})
+}
+
+// completeEnvironments offers the environments of the pipeline that was named before, each with what waits there for approval.
+func (f *clusterFlags) completeEnvironments(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.offer(cmd, toComplete, func(ctx context.Context, kube client.Client, namespace string) ([]cobra.Completion, error) {
+		pipeline := &pipelinesv1alpha1.Pipeline{}
+		if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, pipeline); err != nil {
+			return nil, err
+		}
+		var completions []cobra.Completion
+		for _, env := range pipeline.Spec.Environments {
+			description := ""
+			if waiting := waitingRevision(pipeline, env.Name); waiting != "" {
+				description = revision.Short(waiting) + " waits for approval"
+			}
+			completions = append(completions, cobra.CompletionWithDesc(env.Name, description))
+		}
+		return completions, nil
+	})
+}
+
+// offer returns those of the completions that begin with what was typed.
+func (f *clusterFlags) offer(cmd *cobra.Command, toComplete string, read func(context.Context, client.Client, string) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
+	f.timeout = completionTimeout
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+
+	kube, namespace, err := f.connect(cmd)
+	if err != nil {
+		cobra.CompError(err.Error())
+		return nil, cobra.ShellCompDirectiveError
+	}
+	all, err := read(ctx, kube, namespace)
 	if err != nil {
 		cobra.CompError(err.Error())
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var completions []cobra.Completion
-	for _, gate := range gates {
-		if !strings.HasPrefix(gate.Name, toComplete) {
-			continue
+	for _, completion := range all {
+		if strings.HasPrefix(completion, toComplete) {
+			completions = append(completions, completion)
 		}
-		state := opening.state
-		if gate.Spec.Closed {
-			state = closing.state
-		}
-		completions = append(completions, cobra.CompletionWithDesc(gate.Name, state))
 	}
 	return completions, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (c *gateCommand) list(cmd *cobra.Command) ([]gatingv1alpha1.Gate, error) {
-	c.cluster.timeout = completionTimeout
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-
-	namespace, err := c.cluster.namespace(cmd)
-	if err != nil {
-		return nil, err
-	}
-	kube, err := c.cluster.client(cmd)
-	if err != nil {
-		return nil, err
-	}
-	gates := &gatingv1alpha1.GateList{}
-	err = kube.List(ctx, gates, client.InNamespace(namespace))
-	return gates.Items, err
 }

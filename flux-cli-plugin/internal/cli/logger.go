@@ -21,6 +21,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
 // logger writes the progress lines of a command with the signs that flux uses, to standard error as flux does.
@@ -35,6 +37,20 @@ func (l logger) generatef(format string, a ...any) { l.printf("✚", format, a..
 func (l logger) waitingf(format string, a ...any)  { l.printf("◎", format, a...) }
 func (l logger) successf(format string, a ...any)  { l.printf("✔", format, a...) }
 func (l logger) warningf(format string, a ...any)  { l.printf("⚠️", format, a...) }
+
+// detailf writes a line below the one before, about one thing of it.
+func (l logger) detailf(name, format string, a ...any) {
+	fmt.Fprintf(l.out, "  %-16s%s\n", name+":", why.OneLine(fmt.Sprintf(format, a...)))
+}
+
+// nothingf tells that a list is empty, which is no error.
+func (l logger) nothingf(noun, namespace string, all bool) {
+	where := namespace + " namespace"
+	if all {
+		where = "any namespace"
+	}
+	l.printf("✗", "no %ss found in %s", noun, where)
+}
 
 func (l logger) printf(sign, format string, a ...any) {
 	fmt.Fprintln(l.out, sign, fmt.Sprintf(format, a...))

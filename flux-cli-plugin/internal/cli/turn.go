@@ -25,13 +25,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
 const pollInterval = 500 * time.Millisecond
@@ -57,16 +56,16 @@ var (
 	}
 )
 
-// gateCommand opens or closes one gate.
-type gateCommand struct {
+// turnCommand opens or closes one gate.
+type turnCommand struct {
 	direction
 	cluster *clusterFlags
 	reason  string
 	wait    bool
 }
 
-func newGateCommand(direction direction, cluster *clusterFlags) *cobra.Command {
-	gate := &gateCommand{direction: direction, cluster: cluster}
+func newTurnCommand(direction direction, cluster *clusterFlags) *cobra.Command {
+	turn := &turnCommand{direction: direction, cluster: cluster}
 	cmd := &cobra.Command{
 		Use:   "gate NAME",
 		Short: direction.title + " a gate",
@@ -85,11 +84,11 @@ the other state. A gate that is %s already keeps its reason, unless --reason giv
   # %[2]s a gate in another namespace, and don't wait for gate-controller
   flux %[1]s gate change-freeze --namespace apps --wait=false`, direction.verb, direction.title),
 		Args:              oneName("gate"),
-		ValidArgsFunction: gate.complete,
-		RunE:              gate.run,
+		ValidArgsFunction: cluster.completeGates,
+		RunE:              turn.run,
 	}
-	cmd.Flags().StringVar(&gate.reason, "reason", "", "why the gate is "+direction.state+", on one line")
-	cmd.Flags().BoolVar(&gate.wait, "wait", true, "wait until gate-controller has seen the change")
+	cmd.Flags().StringVar(&turn.reason, "reason", "", "why the gate is "+direction.state+", on one line")
+	cmd.Flags().BoolVar(&turn.wait, "wait", true, "wait until gate-controller has seen the change")
 	return cmd
 }
 
@@ -105,16 +104,12 @@ func oneName(kind string) cobra.PositionalArgs {
 	}
 }
 
-func (c *gateCommand) run(cmd *cobra.Command, args []string) error {
+func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
 	log := loggerFor(cmd)
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
 	defer cancel()
 
-	namespace, err := c.cluster.namespace(cmd)
-	if err != nil {
-		return err
-	}
-	kube, err := c.cluster.client(cmd)
+	kube, namespace, err := c.cluster.connect(cmd)
 	if err != nil {
 		return err
 	}
@@ -123,7 +118,7 @@ func (c *gateCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 
-	reason := oneLine(c.reason)
+	reason := why.OneLine(c.reason)
 	turned := gate.Spec.Closed != c.closed
 	explained := cmd.Flags().Changed("reason") && reason != gate.Annotations[gatingv1alpha1.ReasonAnnotation]
 	if !turned && !explained {
@@ -162,7 +157,7 @@ func (c *gateCommand) run(cmd *cobra.Command, args []string) error {
 
 // patch sets the switch and the reason, and says nothing of any other field, so that it needs no lock. An empty reason
 // removes the one that is there.
-func (c *gateCommand) patch(reason string) ([]byte, error) {
+func (c *turnCommand) patch(reason string) ([]byte, error) {
 	annotations := map[string]any{gatingv1alpha1.ReasonAnnotation: nil}
 	if reason != "" {
 		annotations[gatingv1alpha1.ReasonAnnotation] = reason
@@ -173,12 +168,9 @@ func (c *gateCommand) patch(reason string) ([]byte, error) {
 	})
 }
 
-// oneLine keeps the columns of 'kubectl get gates' and the messages that quote a reason whole.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
 // counts tells whom the gate matters to, once gate-controller has looked at the gate as it is now. Its sources follow one by
 // one, so that the number of those held may be on its way.
-func (c *gateCommand) counts(gate *gatingv1alpha1.Gate) string {
+func (c *turnCommand) counts(gate *gatingv1alpha1.Gate) string {
 	if gate.Status.ObservedGeneration < gate.Generation {
 		return ""
 	}
@@ -188,38 +180,7 @@ func (c *gateCommand) counts(gate *gatingv1alpha1.Gate) string {
 
 func getGate(ctx context.Context, kube client.Client, key client.ObjectKey) (*gatingv1alpha1.Gate, error) {
 	gate := &gatingv1alpha1.Gate{}
-	err := kube.Get(ctx, key, gate)
-	switch {
-	case err == nil:
-		return gate, nil
-	case meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("the cluster does not serve %s: is Sluice installed in it?", gatingv1alpha1.GroupVersion)
-	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("gate %s not found in %s namespace%s", key.Name, key.Namespace, gatesInstead(ctx, kube, key.Namespace))
-	default:
-		return nil, fmt.Errorf("reading gate %s failed: %w", key.Name, err)
-	}
-}
-
-// gatesInstead ends the message about a gate that is not there with those that are. It only helps: one who may not list
-// gates gets the message without it.
-func gatesInstead(ctx context.Context, kube client.Client, namespace string) string {
-	const most = 10
-	gates := &gatingv1alpha1.GateList{}
-	if err := kube.List(ctx, gates, client.InNamespace(namespace)); err != nil {
-		return ""
-	}
-	if len(gates.Items) == 0 {
-		return ", which has no gates"
-	}
-	var names []string
-	for _, gate := range gates.Items[:min(most, len(gates.Items))] {
-		names = append(names, gate.Name)
-	}
-	if len(gates.Items) > most {
-		names = append(names, "…")
-	}
-	return ", which has: " + strings.Join(names, ", ")
+	return gate, get(ctx, kube, "gate", key, gate, &gatingv1alpha1.GateList{})
 }
 
 // waitObserved reads the gate until gate-controller's status describes the generation that the gate has now, or a later one.

@@ -1,0 +1,251 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+)
+
+// approveCommand approves one promotion.
+type approveCommand struct {
+	pipelineCommand
+	revision string
+	comment  string
+	yes      bool
+	wait     bool
+}
+
+// newApproveCommand makes the command that is called by the given words; it is there as a verb, and beside the other commands
+// about pipelines.
+func newApproveCommand(use, words string, cluster *clusterFlags) *cobra.Command {
+	approve := &approveCommand{pipelineCommand: pipelineCommand{cluster: cluster}}
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Approve a promotion",
+		Long: `Approve the promotion that waits for it in an environment of a pipeline: show what would be approved, ask, make a
+PromotionApproval in your own name, and wait until the promotion has gone on, or until it waits for something else.
+
+An approval is for one revision. It needs the verb 'approve' on the pipeline, and 'create' on promotionapprovals.`,
+		Example: fmt.Sprintf(`  # Look at what waits for approval into prod, and approve it
+  %[1]s app --env prod
+
+  # Approve one revision without being asked, as scripts do
+  %[1]s app --env prod --yes --revision "$REVISION" --comment "change 4711"`, words),
+		Args:              oneName("pipeline"),
+		ValidArgsFunction: cluster.completePipelines,
+		RunE:              approve.run,
+	}
+	approve.bindEnv(cmd, "the environment that is promoted into")
+	cmd.Flags().StringVar(&approve.revision, "revision", "", "approve only this revision: if another one waits, approve nothing")
+	cmd.Flags().StringVar(&approve.comment, "comment", "", "a comment for those who read the approval later")
+	cmd.Flags().BoolVarP(&approve.yes, "yes", "y", false, "don't ask")
+	cmd.Flags().BoolVar(&approve.wait, "wait", true, "wait until the promotion has gone on")
+	return cmd
+}
+
+func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
+	log := loggerFor(cmd)
+	kube, namespace, err := c.cluster.connect(cmd)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: args[0]}
+	waiting, err := c.find(cmd.Context(), kube, key, c.revision)
+	if err != nil {
+		return err
+	}
+	waiting.show(log)
+	if !c.yes {
+		if err := c.ask(cmd, waiting); err != nil {
+			return err
+		}
+		// The answer was to what was shown, and may have taken its time.
+		if waiting, err = c.find(cmd.Context(), kube, key, waiting.revision); err != nil {
+			return err
+		}
+	}
+	by, err := c.approve(cmd.Context(), kube, log, waiting)
+	if err != nil || !c.wait {
+		return err
+	}
+	return c.follow(cmd.Context(), kube, log, waiting, by)
+}
+
+// candidate is a promotion that waits for approval.
+type candidate struct {
+	pipeline *pipelinesv1alpha1.Pipeline
+	env      string
+	revision string
+}
+
+// waitingRevision returns the revision that waits for approval into an environment; empty if none does.
+func waitingRevision(pipeline *pipelinesv1alpha1.Pipeline, env string) string {
+	if status := pipeline.Status.Environments[env]; status != nil {
+		return status.WaitingApproval.Revision
+	}
+	return ""
+}
+
+// find returns the promotion that waits for approval. If a revision is wanted, it has to be the one that waits.
+func (c *approveCommand) find(ctx context.Context, kube client.Client, key client.ObjectKey, wanted string) (*candidate, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cluster.timeout)
+	defer cancel()
+	pipeline, err := getPipeline(ctx, kube, key)
+	if err != nil {
+		return nil, err
+	}
+	if c.env == "" {
+		return nil, fmt.Errorf("--env is required: %s", allWaiting(pipeline))
+	}
+	if err := checkEnvironment(pipeline, c.env); err != nil {
+		return nil, err
+	}
+	waiting := waitingRevision(pipeline, c.env)
+	switch {
+	case waiting == "":
+		return nil, fmt.Errorf("nothing waits for approval in environment %s of pipeline %s: %s", c.env, pipeline.Name, why.Line(pipeline, c.env, c.cluster.now()))
+	case wanted != "" && !revision.Equal(wanted, waiting):
+		return nil, fmt.Errorf("revision %s is not the one that waits for approval in environment %s of pipeline %s, which is %s", wanted, c.env, pipeline.Name, waiting)
+	}
+	return &candidate{pipeline: pipeline, env: c.env, revision: waiting}, nil
+}
+
+// allWaiting names what waits for approval in any environment.
+func allWaiting(pipeline *pipelinesv1alpha1.Pipeline) string {
+	var all []string
+	for _, env := range pipeline.Spec.Environments {
+		if waiting := waitingRevision(pipeline, env.Name); waiting != "" {
+			all = append(all, fmt.Sprintf("%s in %s", revision.Short(waiting), env.Name))
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Sprintf("nothing waits for approval in pipeline %s", pipeline.Name)
+	}
+	return "what waits for approval is " + strings.Join(all, ", ")
+}
+
+// show tells what would be approved.
+func (p *candidate) show(log logger) {
+	log.actionf("approving a promotion of pipeline %s in %s namespace", p.pipeline.Name, p.pipeline.Namespace)
+	log.detailf("environment", "%s", p.env)
+	log.detailf("revision", "%s → %s", p.running(), revision.Short(p.revision))
+	log.detailf("approvals", "%s", p.approvals())
+	log.detailf("also waits for", "%s", p.besides())
+}
+
+// running returns what the targets of the environment run now.
+func (p *candidate) running() string {
+	var running []string
+	for _, target := range p.pipeline.Status.Environments[p.env].Targets {
+		now := "nothing"
+		if target.Revision != "" {
+			now = revision.Short(target.Revision)
+		}
+		if !slices.Contains(running, now) {
+			running = append(running, now)
+		}
+	}
+	return strings.Join(running, ", ")
+}
+
+// approvals counts those who have approved so far.
+func (p *candidate) approvals() string {
+	required := 0
+	if promotion := p.pipeline.PromotionInto(p.pipeline.Environment(p.env)); promotion != nil {
+		required = promotion.RequiredApprovals()
+	}
+	var approvers []string
+	if record := recordOf(p.pipeline, p.env); record != nil && revision.Equal(record.Revision, p.revision) {
+		approvers = record.Approvers
+	}
+	text := fmt.Sprintf("%d of %d", len(approvers), required)
+	if len(approvers) > 0 {
+		text += ", by " + strings.Join(approvers, ", ")
+	}
+	return text
+}
+
+// besides returns what the promotion waits for other than approval.
+func (p *candidate) besides() string {
+	if record := recordOf(p.pipeline, p.env); record != nil {
+		if unmet := why.Unmet(record); len(unmet) > 0 {
+			return strings.Join(unmet, "; ")
+		}
+	}
+	return "nothing else"
+}
+
+// ask asks the person at the terminal, and returns an error unless they agree.
+func (c *approveCommand) ask(cmd *cobra.Command, waiting *candidate) error {
+	if !c.cluster.isTerminal(cmd.InOrStdin()) {
+		return fmt.Errorf("there is no terminal to ask at: pass --yes and --revision %s", waiting.revision)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "? approve it? [y/N] ")
+	answered := make(chan string, 1)
+	go func() {
+		// Nothing ends a read from a terminal, so that an interrupt leaves this one behind.
+		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		answered <- answer
+	}()
+	select {
+	case <-cmd.Context().Done():
+		fmt.Fprintln(cmd.ErrOrStderr())
+	case answer := <-answered:
+		switch strings.ToLower(strings.TrimSpace(answer)) {
+		case "y", "yes":
+			return nil
+		}
+	}
+	return errors.New("nothing was approved")
+}
+
+// approve makes the approval in the name of who asks for it, and returns that name.
+func (c *approveCommand) approve(ctx context.Context, kube client.Client, log logger, waiting *candidate) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cluster.timeout)
+	defer cancel()
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := kube.Create(ctx, self); err != nil {
+		return "", fmt.Errorf("asking the API server for your name failed: %w", err)
+	}
+	by := self.Status.UserInfo.Username
+	spec := pipelinesv1alpha1.PromotionApprovalSpec{Environment: waiting.env, Revision: waiting.revision, ApprovedBy: by, Comment: c.comment}
+	spec.PipelineRef.Name = waiting.pipeline.Name
+	err := create(ctx, kube, log, c.cluster.verbose, pipelinesv1alpha1.NewPromotionApproval(waiting.pipeline.Namespace, spec))
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		log.successf("promotion is approved by %s already", by)
+	case err != nil:
+		return "", fmt.Errorf("approving the promotion failed: %w", err)
+	default:
+		log.successf("promotion approved by %s", by)
+	}
+	return by, nil
+}

@@ -1,0 +1,131 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+)
+
+// step is what an approved promotion was last seen to be at.
+type step int
+
+const (
+	// unseen: pipeline-controller has yet to count the approval.
+	unseen step = iota
+	// underWay: nothing is missing, the outcome is awaited.
+	underWay
+	// waits: it is approved, and something else is missing.
+	waits
+	// done: it was carried out.
+	done
+	// ended: it won't be carried out, or an attempt failed and will be repeated.
+	ended
+)
+
+// follow waits until the approved promotion has gone on, or until it waits for something that no waiting here ends.
+func (c *approveCommand) follow(ctx context.Context, kube client.Client, log logger, approved *candidate, by string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cluster.timeout)
+	defer cancel()
+	log.waitingf("waiting for pipeline reconciliation")
+	pipeline := approved.pipeline
+	at, text := unseen, ""
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(pipeline), pipeline); err != nil {
+			return false, err
+		}
+		before := at
+		at, text = approved.progress(by, c.cluster.now())
+		if at == underWay && before != at {
+			log.waitingf("promoting %s into %s", revision.Short(approved.revision), approved.env)
+		}
+		return at > underWay, nil
+	})
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return fmt.Errorf("promotion is approved, but waiting for it failed: %w", err)
+	case at == unseen:
+		return errors.New("promotion is approved, but pipeline-controller has not seen it yet: does it run? " +
+			"(kubectl get deployments --all-namespaces --field-selector metadata.name=pipeline-controller)")
+	case at == underWay:
+		return fmt.Errorf("promotion is approved and has not come to its end yet: %s", why.Line(pipeline, approved.env, c.cluster.now()))
+	case at == ended:
+		return fmt.Errorf("promotion is approved, but %s", text)
+	case at == waits:
+		log.waitingf("%s", text)
+	default:
+		log.successf("%s", text)
+	}
+	return nil
+}
+
+// progress tells where the promotion is, by the pipeline as it was last read.
+func (p *candidate) progress(by string, now time.Time) (step, string) {
+	current, record := p.pipeline.Status.Revision, recordOf(p.pipeline, p.env)
+	switch {
+	case current != "" && !revision.Equal(current, p.revision):
+		return ended, fmt.Sprintf("%s has taken the place of %s", revision.Short(current), revision.Short(p.revision))
+	case p.pipeline.Spec.Suspend || current == "" || p.standsElsewhere():
+		return waits, why.Line(p.pipeline, p.env, now)
+	case record == nil || !revision.Equal(record.Revision, p.revision):
+		return unseen, ""
+	}
+	switch record.State {
+	case pipelinesv1alpha1.PromotionCreated:
+		return done, fmt.Sprintf("pull request %s waits to be merged", why.PullRequestURL(record))
+	case pipelinesv1alpha1.PromotionSucceeded:
+		return done, fmt.Sprintf("%s is promoted into %s: %s", revision.Short(p.revision), p.env, record.Message)
+	case pipelinesv1alpha1.PromotionAbandoned:
+		return ended, why.Line(p.pipeline, p.env, now)
+	}
+	switch {
+	case !slices.Contains(record.Approvers, by):
+		return unseen, ""
+	case slices.ContainsFunc(record.Preconditions, func(c pipelinesv1alpha1.PreconditionStatus) bool { return !c.Met }):
+		return waits, why.Line(p.pipeline, p.env, now)
+	case record.NextAttemptTime != nil || record.RateLimitedUntil != nil:
+		return ended, why.Line(p.pipeline, p.env, now)
+	default:
+		return underWay, ""
+	}
+}
+
+// standsElsewhere tells whether the revision stands at something that comes before this promotion.
+func (p *candidate) standsElsewhere() bool {
+	ready := apimeta.FindStatusCondition(p.pipeline.Status.Conditions, meta.ReadyCondition)
+	if ready == nil {
+		return false
+	}
+	switch ready.Reason {
+	case pipelinesv1alpha1.EnvironmentNotReadyReason, pipelinesv1alpha1.TargetNotReadableReason, pipelinesv1alpha1.RollingOutReason,
+		pipelinesv1alpha1.InvalidSpecReason, pipelinesv1alpha1.UpToDateReason:
+		return true
+	}
+	return false
+}

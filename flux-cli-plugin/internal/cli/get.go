@@ -1,0 +1,117 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// get reads an object, which messages call by the noun. If it isn't there, the error names those of the list that are.
+func get(ctx context.Context, kube client.Client, noun string, key client.ObjectKey, obj client.Object, instead client.ObjectList) error {
+	err := kube.Get(ctx, key, obj)
+	switch {
+	case err == nil:
+		return nil
+	case meta.IsNoMatchError(err):
+		return notServed(kube, obj)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s %s not found in %s namespace%s", noun, key.Name, key.Namespace, namesInstead(ctx, kube, noun, key.Namespace, instead))
+	default:
+		return fmt.Errorf("reading %s %s failed: %w", noun, key.Name, err)
+	}
+}
+
+// list reads objects that messages call by the noun.
+func list(ctx context.Context, kube client.Client, noun string, objects client.ObjectList, options ...client.ListOption) error {
+	err := kube.List(ctx, objects, options...)
+	switch {
+	case err == nil:
+		return nil
+	case meta.IsNoMatchError(err):
+		return notServed(kube, objects)
+	default:
+		return fmt.Errorf("listing %ss failed: %w", noun, err)
+	}
+}
+
+func notServed(kube client.Client, obj runtime.Object) error {
+	kind, err := apiutil.GVKForObject(obj, kube.Scheme())
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the cluster does not serve %s: is Sluice installed in it?", kind.GroupVersion())
+}
+
+// namesInstead ends the message about an object that is not there with those that are. It only helps: one who may not list
+// them gets the message without it.
+func namesInstead(ctx context.Context, kube client.Client, noun, namespace string, objects client.ObjectList) string {
+	const most = 10
+	if err := kube.List(ctx, objects, client.InNamespace(namespace)); err != nil {
+		return ""
+	}
+	all := items(objects)
+	if len(all) == 0 {
+		return fmt.Sprintf(", which has no %ss", noun)
+	}
+	var names []string
+	for _, obj := range all[:min(most, len(all))] {
+		names = append(names, obj.GetName())
+	}
+	if len(all) > most {
+		names = append(names, "…")
+	}
+	return ", which has: " + strings.Join(names, ", ")
+}
+
+// items returns the objects of a list.
+func items(objects client.ObjectList) []client.Object {
+	var all []client.Object
+	// It fails for what is no list, and then there is nothing to return.
+	_ = meta.EachListItem(objects, func(item runtime.Object) error {
+		if obj, ok := item.(client.Object); ok {
+			all = append(all, obj)
+		}
+		return nil
+	})
+	return all
+}
+
+// create creates an object, and shows it first if that is asked for.
+func create(ctx context.Context, kube client.Client, log logger, show bool, obj client.Object) error {
+	if show {
+		kind, err := apiutil.GVKForObject(obj, kube.Scheme())
+		if err != nil {
+			return err
+		}
+		obj.GetObjectKind().SetGroupVersionKind(kind)
+		text, err := json.Marshal(obj)
+		if err != nil {
+			return err
+		}
+		log.generatef("%s", text)
+	}
+	return kube.Create(ctx, obj)
+}

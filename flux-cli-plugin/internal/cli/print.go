@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+)
+
+// none is shown where there is nothing to show in a column.
+const none = "-"
+
+// printTable writes columns below their headings. A cell is kept to one line.
+func printTable(out io.Writer, headings []string, rows [][]string) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, row := range append([][]string{headings}, rows...) {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			if cells[i] = why.OneLine(cell); cells[i] == "" {
+				cells[i] = none
+			}
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	return table.Flush()
+}
+
+// tree is a line with lines below it.
+type tree struct {
+	line     string
+	branches []tree
+}
+
+func leaf(format string, args ...any) tree { return tree{line: fmt.Sprintf(format, args...)} }
+
+func (t *tree) add(branch tree) { t.branches = append(t.branches, branch) }
+
+func (t *tree) print(out io.Writer) error {
+	if _, err := fmt.Fprintln(out, why.OneLine(t.line)); err != nil {
+		return err
+	}
+	return t.printBranches(out, "")
+}
+
+func (t *tree) printBranches(out io.Writer, indent string) error {
+	for i := range t.branches {
+		branch := &t.branches[i]
+		joint, below := "├── ", "│   "
+		if i == len(t.branches)-1 {
+			joint, below = "└── ", "    "
+		}
+		if _, err := fmt.Fprintln(out, indent+joint+why.OneLine(branch.line)); err != nil {
+			return err
+		}
+		if err := branch.printBranches(out, indent+below); err != nil {
+			return err
+		}
+	}
+	return nil
+}

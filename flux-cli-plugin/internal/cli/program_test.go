@@ -1,0 +1,135 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// What the commands are like as programs that flux runs, is in the tests of package main. Here they run in the test, against
+// a fake of the API server.
+
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func at(offset time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(offset)} }
+
+// cluster is the fake of the API server, as ada sees it.
+type cluster struct {
+	objects []client.Object
+	// after is called with what was created.
+	after func(ctx context.Context, kube client.Client, created client.Object)
+	// read is called with what was read, before the program sees it.
+	read func(client.Object)
+	// refuse returns an error for what is not to be done with an object or a list.
+	refuse func(verb string, obj any) error
+	// typed is what is typed at the terminal. There is none if it is nil.
+	typed *string
+}
+
+// run runs a command line, which begins with the name of the program.
+func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	g := NewWithT(t)
+	scheme, err := newScheme()
+	g.Expect(err).NotTo(HaveOccurred())
+	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).WithInterceptorFuncs(c.interceptors()).Build()
+
+	var out, errOut bytes.Buffer
+	program := newProgram(command[0], "0.0.0-test", outside{
+		dial:       func(*cobra.Command, *clusterFlags) (client.Client, error) { return kube, nil },
+		isTerminal: func(io.Reader) bool { return c.typed != nil },
+		now:        func() time.Time { return now },
+	})
+	program.SetArgs(command[1:])
+	program.SetOut(&out)
+	program.SetErr(&errOut)
+	if c.typed != nil {
+		program.SetIn(strings.NewReader(*c.typed))
+	}
+	err = program.ExecuteContext(t.Context())
+	return out.String(), errOut.String(), err
+}
+
+func (c cluster) interceptors() interceptor.Funcs {
+	refused := func(verb string, obj any) error {
+		if c.refuse == nil {
+			return nil
+		}
+		return c.refuse(verb, obj)
+	}
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, kube client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+			if err := refused("get", obj); err != nil {
+				return err
+			}
+			err := kube.Get(ctx, key, obj, options...)
+			if err == nil && c.read != nil {
+				c.read(obj)
+			}
+			return err
+		},
+		List: func(ctx context.Context, kube client.WithWatch, objects client.ObjectList, options ...client.ListOption) error {
+			var given client.ListOptions
+			given.ApplyOptions(options)
+			verb := "list"
+			if given.Namespace == "" {
+				verb = "list all"
+			}
+			if err := refused(verb, objects); err != nil {
+				return err
+			}
+			return kube.List(ctx, objects, options...)
+		},
+		Create: func(ctx context.Context, kube client.WithWatch, obj client.Object, options ...client.CreateOption) error {
+			if err := refused("create", obj); err != nil {
+				return err
+			}
+			if review, ok := obj.(*authenticationv1.SelfSubjectReview); ok {
+				review.Status.UserInfo.Username = "ada"
+				return nil
+			}
+			if err := kube.Create(ctx, obj, options...); err != nil {
+				return err
+			}
+			if c.after != nil {
+				c.after(ctx, kube, obj)
+			}
+			return nil
+		},
+	}
+}
+
+// forbidden is the answer of an API server whose RBAC says no.
+func forbidden(resource, name, message string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Group: "pipelines.weave.works", Resource: resource}, name, errors.New(message))
+}

@@ -1,0 +1,301 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/githost"
+	"github.com/sluice-toolkit/sluice/tests/playground"
+)
+
+// All go through the real flux, which finds the plugin by its links. The application runs v2.0.0 in namespace cli-one and
+// v1.0.0 in cli-two; each spec has a Pipeline between the two, and a repository on the fake of GitHub.
+var _ = Describe("The plugin of the Flux CLI", Ordered, func() {
+	// people are those whom the Role of a Pipeline's approvers is bound to.
+	people := []string{"cli-ada", "cli-bob"}
+
+	BeforeAll(func(ctx SpecContext) {
+		github.AddToken(githost.Token{Value: token, Login: "sluice-bot"})
+		_, err := world.Git.CreateRepository("cli")
+		Expect(err).NotTo(HaveOccurred())
+		for _, version := range []string{"v1.0.0", "v2.0.0"} {
+			Expect(world.Release("cli", version)).To(Succeed())
+		}
+		for namespace, version := range map[string]string{"cli-one": "v2.0.0", "cli-two": "v1.0.0"} {
+			apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: cli, namespace: %[1]s}
+spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
+`, namespace, world.RepositoryURL("cli"), version)
+			Eventually(ctx, field(object("v1", "ConfigMap", namespace, "app"), "data", "version")).Should(Equal(version))
+		}
+		for _, name := range people {
+			apply(ctx, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: %s, namespace: flux-system}}", name)
+		}
+	})
+
+	// pipeline makes a Pipeline from one to two with a promotion by pull request, to which more is added, and a repository for
+	// it. It waits until two's promotion does, and returns the revision that waits.
+	pipeline := func(ctx context.Context, name, more string) string {
+		GinkgoHelper()
+		Expect(github.AddRepository(owner, name)).To(Succeed())
+		_, err := github.CommitFiles(owner, name, "main", map[string]string{
+			"app.yaml": fmt.Sprintf("tag: v1.0.0 # {\"$promotion\": \"flux-system:%s:two:tag\"}\n", name),
+		}, "Begin")
+		Expect(err).NotTo(HaveOccurred())
+		apply(ctx, `
+apiVersion: v1
+kind: Secret
+metadata: {name: %[1]s, namespace: flux-system}
+stringData: {token: %[2]s}
+data: {ca.crt: %[3]s}
+---
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %[1]s, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: cli}
+  environments:
+  - {name: one, targets: [{namespace: cli-one}]}
+  - {name: two, targets: [{namespace: cli-two}]}
+  promotion: {%[4]s, strategy: {pull-request: {type: github, url: '%[5]s', baseBranch: main, secretRef: {name: %[1]s}}}}
+`, name, token, base64.StdEncoding.EncodeToString(github.CA()), more, github.RepositoryURL(owner, name))
+		obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name)
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.IgnoreNotFound(world.Client.Delete(ctx, obj))).To(Succeed())
+		})
+		waiting := field(obj, "status", "environments", "two", "waitingApproval", "revision")
+		Eventually(ctx, waiting).Should(HavePrefix("v2.0.0@sha1:"))
+		revision, err := waiting(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		return revision.(string)
+	}
+	// pull returns where the pull request of a Pipeline is, once it is open.
+	pull := func(ctx context.Context, name string) string {
+		GinkgoHelper()
+		promotion, err := record(name, "two")(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(promotion).To(haveState(pipelinesv1.PromotionCreated))
+		return promotion.PullRequest.URL
+	}
+	fluxSays := func(ctx context.Context, args ...string) string {
+		GinkgoHelper()
+		said, err := run(ctx, "flux", args...)
+		Expect(err).NotTo(HaveOccurred())
+		return said
+	}
+	// since is how a promotion that waits is told of.
+	const since = `^two: v2\.0\.0@sha1:[0-9a-f]{8} has been waiting since 20[-0-9]{8}T[0-9:]{8}Z \([0-9a-z]+\): `
+
+	It("approves a promotion in the caller's name, and tells its pull request", func(ctx SpecContext) {
+		revision := pipeline(ctx, "cli-manual", "manual: true")
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-manual")).To(MatchRegexp(
+			since + `a person's approval is missing \(flux approve promotion cli-manual --env two -n flux-system\)\n$`))
+
+		By("not asking where nobody can answer")
+		_, err := run(ctx, "flux", "approve", "promotion", "cli-manual", "--env", "two")
+		Expect(err).To(MatchError(ContainSubstring("✗ there is no terminal to ask at: pass --yes and --revision " + revision)))
+
+		By("refusing a revision that isn't the waiting one")
+		_, err = run(ctx, "flux", "approve", "promotion", "cli-manual", "--env=two", "--yes", "--revision=v1.0.0")
+		Expect(err).To(MatchError(ContainSubstring("✗ revision v1.0.0 is not the one that waits for approval in environment two of pipeline cli-manual, which is " + revision)))
+		Expect(record("cli-manual", "two")(ctx)).To(haveState(pipelinesv1.PromotionUnapproved))
+
+		By("approving the one that is")
+		self := &authenticationv1.SelfSubjectReview{}
+		Expect(world.Client.Create(ctx, self)).To(Succeed())
+		me := self.Status.UserInfo.Username
+		said := fluxSays(ctx, "approve", "promotion", "cli-manual", "--env=two", "--yes", "--revision="+revision, "--comment=e2e")
+		Expect(said).To(And(
+			MatchRegexp(`(?m)^  revision: +v1\.0\.0@sha1:[0-9a-f]{8} → v2\.0\.0@sha1:[0-9a-f]{8}$`),
+			ContainSubstring("✔ promotion approved by "+me+"\n◎ waiting for pipeline reconciliation\n"),
+			HaveSuffix("✔ pull request "+pull(ctx, "cli-manual")+" waits to be merged\n")))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-manual")).To(MatchRegexp(
+			`^two: v2\.0\.0@sha1:[0-9a-f]{8} waits for pull request ` + pull(ctx, "cli-manual") + ` to be merged\n$`))
+		var approvals pipelinesv1.PromotionApprovalList
+		Expect(world.Client.List(ctx, &approvals, client.InNamespace(flux), client.MatchingFields{pipelinesv1.ApprovalPipelineField: "cli-manual"})).To(Succeed())
+		Expect(approvals.Items).To(ConsistOf(HaveField("Spec.Comment", "e2e")))
+
+		By("having nothing left to approve")
+		_, err = run(ctx, "flux", "pipeline", "approve", "cli-manual", "--env=two", "--yes")
+		Expect(err).To(MatchError(ContainSubstring("✗ nothing waits for approval in environment two of pipeline cli-manual: two: v2.0.0@")))
+
+		By("showing it everywhere")
+		Expect(fluxSays(ctx, "pipeline", "list")).To(MatchRegexp(`(?m)^cli-manual +v2\.0\.0@sha1:[0-9a-f]{8} +False +True +two: v2.*waits for pull request`))
+		Expect(fluxSays(ctx, "pipeline", "list", "--all-namespaces")).To(MatchRegexp(`(?m)^flux-system +cli-manual +v2\.0\.0@`))
+		Expect(fluxSays(ctx, "pipeline", "get", "cli-manual")).To(And(
+			MatchRegexp(`(?m)^│   └── Kustomization/cli-one/cli: v2\.0\.0@sha1:[0-9a-f]{8}, ready$`),
+			MatchRegexp(`(?m)^    └── promotion of v2\.0\.0@sha1:[0-9a-f]{8}: created, .*, approved by `+me+`$`)))
+		Expect(fluxSays(ctx, "pipeline", "history", "cli-manual", "--env=two")).To(MatchRegexp(
+			`(?m)^two +v2\.0\.0@sha1:[0-9a-f]{8} +created +\S+Z +- +` + me + ` +` + pull(ctx, "cli-manual")))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-manual", "--env=one")).To(MatchRegexp(`^one: runs v2\.0\.0@sha1:[0-9a-f]{8}, nothing to do`))
+	})
+
+	It("takes the approvals of two people who may do nothing else", func(ctx SpecContext) {
+		ada, bob := kubeconfigOf(ctx, "cli-ada"), kubeconfigOf(ctx, "cli-bob")
+		approve := func(kubeconfig, name string) (string, error) {
+			return run(ctx, "flux", "--kubeconfig="+kubeconfig, "approve", "promotion", name, "--env=two", "--yes")
+		}
+		pipeline(ctx, "cli-two-eyes", "approvals: {required: 2}")
+		apply(ctx, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: pipeline-approver-cli, namespace: flux-system}
+rules:
+- {apiGroups: [pipelines.weave.works], resources: [pipelines], resourceNames: [cli-two-eyes], verbs: [get, watch, approve]}
+- {apiGroups: [pipelines.weave.works], resources: [promotionapprovals], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: pipeline-approver-cli, namespace: flux-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: pipeline-approver-cli}
+subjects:
+- {kind: ServiceAccount, name: cli-ada, namespace: flux-system}
+- {kind: ServiceAccount, name: cli-bob, namespace: flux-system}
+`)
+		const adasName = "system:serviceaccount:flux-system:cli-ada"
+
+		said, err := approve(ada, "cli-two-eyes")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(said).To(And(
+			MatchRegexp(`(?m)^  approvals: +0 of 2$`),
+			ContainSubstring("✔ promotion approved by "+adasName+"\n"),
+			MatchRegexp(`(?m)^◎ two: v2\.0\.0@sha1:[0-9a-f]{8} has been waiting since .*: 1 of 2 approvals, by `+adasName+` \(flux approve promotion cli-two-eyes `)))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-two-eyes")).To(MatchRegexp(since + "1 of 2 approvals, by " + adasName))
+
+		By("counting one person once")
+		said, err = approve(ada, "cli-two-eyes")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(said).To(And(ContainSubstring("✔ promotion is approved by "+adasName+" already\n"), ContainSubstring("1 of 2 approvals, by "+adasName)))
+
+		By("promoting with the second")
+		said, err = approve(bob, "cli-two-eyes")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(said).To(And(MatchRegexp(`(?m)^  approvals: +1 of 2, by `+adasName+`$`), HaveSuffix("✔ pull request "+pull(ctx, "cli-two-eyes")+" waits to be merged\n")))
+
+		By("leaving another Pipeline to those who may approve that")
+		pipeline(ctx, "cli-not-theirs", "manual: true")
+		_, err = approve(ada, "cli-not-theirs")
+		Expect(err).To(MatchError(ContainSubstring(`✗ reading pipeline cli-not-theirs failed: pipelines.pipelines.weave.works "cli-not-theirs" is forbidden: User "` + adasName + `"`)))
+
+		By("refusing those who may see it and make approvals, but not approve it")
+		apply(ctx, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: view-cli, namespace: flux-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: sluice-view}
+subjects: [{kind: ServiceAccount, name: cli-ada, namespace: flux-system}]
+`)
+		_, err = approve(ada, "cli-not-theirs")
+		Expect(err).To(MatchError(And(ContainSubstring("✗ approving the promotion failed: promotionapprovals.pipelines.weave.works"),
+			ContainSubstring(adasName+" may not approve promotions of Pipeline flux-system/cli-not-theirs"))))
+	})
+
+	It("does not wait for a gate, but tells of it", func(ctx SpecContext) {
+		Expect(fluxSays(ctx, "gate", "create", "cli-freeze", "--closed", "--reason=end of quarter")).To(ContainSubstring("✔ gate created, it is closed\n"))
+		_, err := run(ctx, "flux", "gate", "create", "cli-freeze")
+		Expect(err).To(MatchError(ContainSubstring("✗ gate cli-freeze exists already in flux-system namespace")))
+		pipeline(ctx, "cli-gated", "manual: true, gates: {refs: [cli-freeze]}")
+
+		const frozen = "gate cli-freeze is closed (end of quarter)"
+		said := fluxSays(ctx, "approve", "promotion", "cli-gated", "--env=two", "--yes")
+		Expect(said).To(And(
+			MatchRegexp(`(?m)^  also waits for: gate cli-freeze is closed \(end of quarter\)$`),
+			MatchRegexp(`◎ two: v2\.0\.0@sha1:[0-9a-f]{8} has been waiting since .*: gate cli-freeze is closed \(end of quarter\)\n$`)))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(MatchRegexp(since + `gate cli-freeze is closed \(end of quarter\)\n$`))
+
+		By("showing what the gate holds")
+		apply(ctx, `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: cli-gated, namespace: flux-system}
+spec: {interval: 24h, url: '%s', ref: {tag: v1.0.0}, gates: {refs: [cli-freeze]}}
+`, world.RepositoryURL("cli"))
+		source := object(sourceAPI, "GitRepository", flux, "cli-gated")
+		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
+		Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("False")))
+		Eventually(ctx, field(object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, "cli-freeze"), "status", "held")).Should(BeEquivalentTo(1))
+		Expect(fluxSays(ctx, "gate", "list")).To(MatchRegexp(`(?m)^cli-freeze +closed +\S+ +1 +end of quarter$`))
+		Expect(fluxSays(ctx, "gate", "get", "cli-freeze")).To(And(
+			HavePrefix("Gate/flux-system/cli-freeze: closed since "),
+			ContainSubstring("│   └── GitRepository/flux-system/cli-gated: held: "+frozen),
+			MatchRegexp(`    └── Pipeline/flux-system/cli-gated: two: v2\.0\.0@sha1:[0-9a-f]{8} waits: gate cli-freeze is closed`)))
+
+		By("opening it")
+		fluxSays(ctx, "open", "gate", "cli-freeze")
+		Eventually(ctx, record("cli-gated", "two")).Should(haveState(pipelinesv1.PromotionCreated))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(ContainSubstring("waits for pull request " + pull(ctx, "cli-gated") + " to be merged"))
+	})
+
+	It("says that nothing is to be done where all run the revision", func(ctx SpecContext) {
+		apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: cli-alone, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: cli}
+  environments: [{name: one, targets: [{namespace: cli-one}]}, {name: same, targets: [{namespace: cli-one}]}]
+`)
+		Eventually(ctx, ready("cli-alone")).Should(HaveField("Reason", pipelinesv1.UpToDateReason))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-alone")).To(MatchRegexp(`^same: runs v2\.0\.0@sha1:[0-9a-f]{8}, nothing to do\n$`))
+	})
+
+	It("completes the names of what is there", func(ctx SpecContext) {
+		Expect(world.Client.Get(ctx, playground.InFluxNamespace("cli-alone"), &pipelinesv1.Pipeline{})).To(Succeed())
+		Expect(fluxSays(ctx, "__complete", "pipeline", "why", "cli-al")).To(MatchRegexp(`(?m)^cli-alone\tv2\.0\.0@sha1:[0-9a-f]{8}$`))
+	})
+})
+
+// kubeconfigOf writes a kubeconfig with the token of a ServiceAccount in the namespace of Flux, and returns its path.
+func kubeconfigOf(ctx context.Context, name string) string {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: flux, Name: name}}
+	token := &authenticationv1.TokenRequest{}
+	Expect(world.Client.SubResource("token").Create(ctx, account, token)).To(Succeed())
+	config := clientcmdapi.NewConfig()
+	config.Clusters["local"] = &clientcmdapi.Cluster{Server: world.Cluster.Config.Host, CertificateAuthorityData: world.Cluster.Config.CAData}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	config.Contexts["local"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: name}
+	config.CurrentContext = "local"
+	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	return path
+}
