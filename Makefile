@@ -25,7 +25,7 @@ demo: binaries build ## Show one revision travel from dev to prod, and a gate ho
 .PHONY: test
 test: binaries build ## Run all tests but those of make e2e.
 	@hack/build.sh flux-cli
-	go test -count=1 $(MODULES:%=./%/...) $(ARGS)
+	go test -count=1 -timeout 45m $(MODULES:%=./%/...) $(ARGS)
 
 .PHONY: e2e
 e2e: ## Run the tests that need pods, on a node of this machine. As root, on Linux. ARGS goes to go test.
@@ -33,7 +33,7 @@ e2e: ## Run the tests that need pods, on a node of this machine. As root, on Lin
 	@hack/build.sh controlplane flux node
 	@mkdir -p $(BIN)/node
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./gate-controller ./pipeline-controller ./flux-cli-plugin ./tests/localnode/...
-	go test -count=1 -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode $(ARGS)
+	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode $(ARGS)
 
 .PHONY: binaries
 binaries: ## Build the control plane, Flux and Gitea for this machine.

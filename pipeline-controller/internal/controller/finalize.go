@@ -42,6 +42,11 @@ func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1
 	if !controllerutil.ContainsFinalizer(pipeline, pipelinesv1.PipelineFinalizer) {
 		return ctrl.Result{}, nil
 	}
+	// The cache may still hold a Pipeline that is gone. Another one of its name may own the pull requests by now.
+	fresh := &pipelinesv1.Pipeline{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pipeline), fresh); err != nil || fresh.UID != pipeline.UID {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
 	deadline := pipeline.DeletionTimestamp.Add(finalizerPatience)
 	if err := r.withdrawAll(ctx, pipeline, deadline); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "closing the pull requests of a deleted Pipeline failed")

@@ -36,7 +36,8 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("seed", 0, "the seed of the one world that TestModel runs in; without it, seeds follow from the time")
+	seedFlag  = flag.Uint64("seed", 0, "the seed of the one world that TestModel runs in; without it, many worlds with fixed seeds")
+	freshFlag = flag.Bool("fresh", false, "take seeds from the time, to look for what nobody has seen yet")
 	stepsFlag = flag.Int("steps", 600_000, "how many steps TestModel takes")
 )
 
@@ -75,7 +76,10 @@ func TestModel(t *testing.T) {
 	all := map[string]int{}
 	for _, profile := range profiles {
 		t.Run(profile.name, func(t *testing.T) {
-			seed, steps := uint64(time.Now().UnixNano()), *stepsFlag/len(profiles)
+			seed, steps := uint64(1), *stepsFlag/len(profiles)
+			if *freshFlag {
+				seed = uint64(time.Now().UnixNano())
+			}
 			if *seedFlag != 0 {
 				seed, steps = *seedFlag, 1
 			}
