@@ -591,7 +591,8 @@ func start(t *testing.T, args []string, env ...string) *gexec.Session {
 	g.Expect(os.WriteFile(config, kubeconfig, 0o600)).To(Succeed())
 
 	command := exec.Command(link, args[1:]...)
-	command.Env = append([]string{"HOME=" + dir, "KUBECONFIG=" + config}, env...)
+	// Under 'go test -cover' the program would complain on standard error that it has nowhere to write to.
+	command.Env = append([]string{"HOME=" + dir, "KUBECONFIG=" + config, "GOCOVERDIR=" + t.TempDir()}, env...)
 	session, err := gexec.Start(command, nil, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { <-session.Kill().Exited })

@@ -126,47 +126,47 @@ spec:
 	const since = `^two: v2\.0\.0@sha1:[0-9a-f]{8} has been waiting since 20[-0-9]{8}T[0-9:]{8}Z \([0-9a-z]+\): `
 
 	It("approves a promotion in the caller's name, and tells its pull request", func(ctx SpecContext) {
-		revision := pipeline(ctx, "cli-manual", "manual: true")
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-manual")).To(MatchRegexp(
-			since + `a person's approval is missing \(flux approve promotion cli-manual --env two -n flux-system\)\n$`))
+		revision := pipeline(ctx, "cli-by-one", "manual: true")
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one")).To(MatchRegexp(
+			since + `a person's approval is missing \(flux approve promotion cli-by-one --env two -n flux-system\)\n$`))
 
 		By("not asking where nobody can answer")
-		_, err := run(ctx, "flux", "approve", "promotion", "cli-manual", "--env", "two")
+		_, err := run(ctx, "flux", "approve", "promotion", "cli-by-one", "--env", "two")
 		Expect(err).To(MatchError(ContainSubstring("✗ there is no terminal to ask at: pass --yes and --revision " + revision)))
 
 		By("refusing a revision that isn't the waiting one")
-		_, err = run(ctx, "flux", "approve", "promotion", "cli-manual", "--env=two", "--yes", "--revision=v1.0.0")
-		Expect(err).To(MatchError(ContainSubstring("✗ revision v1.0.0 is not the one that waits for approval in environment two of pipeline cli-manual, which is " + revision)))
-		Expect(record("cli-manual", "two")(ctx)).To(haveState(pipelinesv1.PromotionUnapproved))
+		_, err = run(ctx, "flux", "approve", "promotion", "cli-by-one", "--env=two", "--yes", "--revision=v1.0.0")
+		Expect(err).To(MatchError(ContainSubstring("✗ revision v1.0.0 is not the one that waits for approval in environment two of pipeline cli-by-one, which is " + revision)))
+		Expect(record("cli-by-one", "two")(ctx)).To(haveState(pipelinesv1.PromotionUnapproved))
 
 		By("approving the one that is")
 		self := &authenticationv1.SelfSubjectReview{}
 		Expect(world.Client.Create(ctx, self)).To(Succeed())
 		me := self.Status.UserInfo.Username
-		said := fluxSays(ctx, "approve", "promotion", "cli-manual", "--env=two", "--yes", "--revision="+revision, "--comment=e2e")
+		said := fluxSays(ctx, "approve", "promotion", "cli-by-one", "--env=two", "--yes", "--revision="+revision, "--comment=e2e")
 		Expect(said).To(And(
 			MatchRegexp(`(?m)^  revision: +v1\.0\.0@sha1:[0-9a-f]{8} → v2\.0\.0@sha1:[0-9a-f]{8}$`),
 			ContainSubstring("✔ promotion approved by "+me+"\n◎ waiting for pipeline reconciliation\n"),
-			HaveSuffix("✔ pull request "+pull(ctx, "cli-manual")+" waits to be merged\n")))
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-manual")).To(MatchRegexp(
-			`^two: v2\.0\.0@sha1:[0-9a-f]{8} waits for pull request ` + pull(ctx, "cli-manual") + ` to be merged\n$`))
+			HaveSuffix("✔ pull request "+pull(ctx, "cli-by-one")+" waits to be merged\n")))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one")).To(MatchRegexp(
+			`^two: v2\.0\.0@sha1:[0-9a-f]{8} waits for pull request ` + pull(ctx, "cli-by-one") + ` to be merged\n$`))
 		var approvals pipelinesv1.PromotionApprovalList
-		Expect(world.Client.List(ctx, &approvals, client.InNamespace(flux), client.MatchingFields{pipelinesv1.ApprovalPipelineField: "cli-manual"})).To(Succeed())
+		Expect(world.Client.List(ctx, &approvals, client.InNamespace(flux), client.MatchingFields{pipelinesv1.ApprovalPipelineField: "cli-by-one"})).To(Succeed())
 		Expect(approvals.Items).To(ConsistOf(HaveField("Spec.Comment", "e2e")))
 
 		By("having nothing left to approve")
-		_, err = run(ctx, "flux", "pipeline", "approve", "cli-manual", "--env=two", "--yes")
-		Expect(err).To(MatchError(ContainSubstring("✗ nothing waits for approval in environment two of pipeline cli-manual: two: v2.0.0@")))
+		_, err = run(ctx, "flux", "pipeline", "approve", "cli-by-one", "--env=two", "--yes")
+		Expect(err).To(MatchError(ContainSubstring("✗ nothing waits for approval in environment two of pipeline cli-by-one: two: v2.0.0@")))
 
 		By("showing it everywhere")
-		Expect(fluxSays(ctx, "pipeline", "list")).To(MatchRegexp(`(?m)^cli-manual +v2\.0\.0@sha1:[0-9a-f]{8} +False +True +two: v2.*waits for pull request`))
-		Expect(fluxSays(ctx, "pipeline", "list", "--all-namespaces")).To(MatchRegexp(`(?m)^flux-system +cli-manual +v2\.0\.0@`))
-		Expect(fluxSays(ctx, "pipeline", "get", "cli-manual")).To(And(
+		Expect(fluxSays(ctx, "pipeline", "list")).To(MatchRegexp(`(?m)^cli-by-one +v2\.0\.0@sha1:[0-9a-f]{8} +False +True +two: v2.*waits for pull request`))
+		Expect(fluxSays(ctx, "pipeline", "list", "--all-namespaces")).To(MatchRegexp(`(?m)^flux-system +cli-by-one +v2\.0\.0@`))
+		Expect(fluxSays(ctx, "pipeline", "get", "cli-by-one")).To(And(
 			MatchRegexp(`(?m)^│   └── Kustomization/cli-one/cli: v2\.0\.0@sha1:[0-9a-f]{8}, ready$`),
 			MatchRegexp(`(?m)^    └── promotion of v2\.0\.0@sha1:[0-9a-f]{8}: created, .*, approved by `+me+`$`)))
-		Expect(fluxSays(ctx, "pipeline", "history", "cli-manual", "--env=two")).To(MatchRegexp(
-			`(?m)^two +v2\.0\.0@sha1:[0-9a-f]{8} +created +\S+Z +- +` + me + ` +` + pull(ctx, "cli-manual")))
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-manual", "--env=one")).To(MatchRegexp(`^one: runs v2\.0\.0@sha1:[0-9a-f]{8}, nothing to do`))
+		Expect(fluxSays(ctx, "pipeline", "history", "cli-by-one", "--env=two")).To(MatchRegexp(
+			`(?m)^two +v2\.0\.0@sha1:[0-9a-f]{8} +created +\S+Z +- +` + me + ` +` + pull(ctx, "cli-by-one")))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one", "--env=one")).To(MatchRegexp(`^one: runs v2\.0\.0@sha1:[0-9a-f]{8}, nothing to do`))
 	})
 
 	It("takes the approvals of two people who may do nothing else", func(ctx SpecContext) {

@@ -95,7 +95,7 @@ func benchmarkTurn(b *testing.B, w *world, closed bool) {
 	b.ReportMetric(apiServer/float64(turns), "cpu-s-kube-apiserver")
 	b.ReportMetric(gateController/float64(turns), "cpu-s-gate-controller")
 	reportMemory(b, w)
-	b.Logf("in %d turns:%s", turns, lines(outcomes))
+	b.Logf("in %d turns: %s", turns, inOneLine(outcomes))
 }
 
 // restore turns the gate back, unless it is so already, and waits until all controllers are done with that.
@@ -155,7 +155,7 @@ func benchmarkHeld(b *testing.B, w *world) {
 	b.ReportMetric(float64(len(writes)-ours), "writes-others")
 	b.ReportMetric(served, "writes-served")
 	reportMemory(b, w)
-	b.Logf("in %s:%s", *quietFor, lines(byUser))
+	b.Logf("in %s: %s", *quietFor, inOneLine(byUser))
 }
 
 // writesServed is how many writes of sources, Gates and events the API server's own metrics count.
@@ -207,11 +207,11 @@ func count(outcomes map[string]int, requests []request) {
 	}
 }
 
-// lines lists what was counted. It is one text: of many, only the first would be printed.
-func lines(outcomes map[string]int) string {
-	var text strings.Builder
+// inOneLine lists what was counted. Of a benchmark's many lines only the first are printed.
+func inOneLine(outcomes map[string]int) string {
+	var text []string
 	for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
-		fmt.Fprintf(&text, "\n%6d %s", outcomes[outcome], outcome)
+		text = append(text, fmt.Sprintf("%d %s", outcomes[outcome], outcome))
 	}
-	return text.String()
+	return strings.Join(text, ", ")
 }
