@@ -95,7 +95,7 @@ func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, int
 	if err != nil {
 		return plumbing.ZeroHash, false, c.failed("cloning", err)
 	}
-	err = store(into, packReader(request.Capabilities, response), thin)
+	err = store(into, packReader(request.Capabilities, io.LimitReader(response, maxPack)), thin)
 	if err := errors.Join(err, response.Close()); err != nil {
 		return plumbing.ZeroHash, true, c.failed("cloning", err)
 	}

@@ -135,6 +135,7 @@ func keyOf(remote Remote) cloneKey {
 	hash := sha256.New()
 	for _, part := range []string{
 		remote.URL, remote.Credentials.Username, remote.Credentials.Password, remote.Credentials.BearerToken, string(remote.CABundle),
+		string(remote.Credentials.SSH.Identity), string(remote.Credentials.SSH.KnownHosts),
 	} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}

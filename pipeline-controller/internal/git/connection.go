@@ -21,6 +21,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -40,12 +41,15 @@ import (
 // push are exact there, where Remote infers them from references.
 type connection struct {
 	// url is the remote's, without user and password.
-	url       string
-	endpoint  transport.Endpoint
-	auth      githttp.AuthMethod
-	secrets   []string
+	url      string
+	endpoint transport.Endpoint
+	auth     transport.AuthMethod
+	secrets  []string
+	// transport is nil for SSH.
 	transport *hosthttp.Transport
 	client    transport.Transport
+	// sessions are closed with the connection.
+	sessions []io.Closer
 }
 
 // go-git hides from its users that a host can send thin packs, since not all of it can read them. What is used here can, see store.
@@ -61,14 +65,17 @@ func connect(remote Remote) (*connection, error) {
 		// The error of url.Parse repeats the URL, password and all.
 		return nil, errors.New("the repository URL cannot be parsed: give one like https://host/owner/repository")
 	}
-	if parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return nil, fmt.Errorf("repository URLs of scheme %q are not supported: use https", parsed.Scheme)
+	if parsed.Scheme != "http" && parsed.Scheme != "https" && parsed.Scheme != "ssh" {
+		return nil, fmt.Errorf("repository URLs of scheme %q are not supported: use https or ssh", parsed.Scheme)
 	}
 	if parsed.Hostname() == "" || parsed.RawQuery != "" || parsed.Fragment != "" {
 		return nil, errors.New("the repository URL must have a host and no query: give one like https://host/owner/repository")
 	}
+	if parsed.Scheme == "ssh" {
+		return connectSSH(parsed, remote.Credentials.SSH)
+	}
 	credentials := remote.Credentials
-	if parsed.User != nil && credentials == (Credentials{}) {
+	if parsed.User != nil && credentials.anonymous() {
 		credentials.Username = parsed.User.Username()
 		credentials.Password, _ = parsed.User.Password()
 	}
@@ -106,7 +113,7 @@ func basicToken(c Credentials) string {
 	return base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password))
 }
 
-func authMethod(c Credentials) githttp.AuthMethod {
+func authMethod(c Credentials) transport.AuthMethod {
 	switch {
 	case c.BearerToken != "":
 		return &githttp.TokenAuth{Token: c.BearerToken}
@@ -130,10 +137,13 @@ func maxResponse(request *http.Request) int64 {
 func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {
 	// A session writes to its endpoint when the host redirects.
 	endpoint := c.endpoint
-	session, err := c.client.NewUploadPackSession(&endpoint, c.authMethod())
+	session, err := openSession(ctx, func() (transport.UploadPackSession, error) {
+		return c.client.NewUploadPackSession(&endpoint, c.auth)
+	})
 	if err != nil {
 		return nil, nil, c.failed("connecting to", err)
 	}
+	c.sessions = append(c.sessions, session)
 	advertised, err := session.AdvertisedReferencesContext(ctx)
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		return session, packp.NewAdvRefs(), nil
@@ -147,10 +157,13 @@ func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSessio
 // receivePack opens a session for writing, and returns it with the remote's references.
 func (c *connection) receivePack(ctx context.Context) (transport.ReceivePackSession, *packp.AdvRefs, error) {
 	endpoint := c.endpoint
-	session, err := c.client.NewReceivePackSession(&endpoint, c.authMethod())
+	session, err := openSession(ctx, func() (transport.ReceivePackSession, error) {
+		return c.client.NewReceivePackSession(&endpoint, c.auth)
+	})
 	if err != nil {
 		return nil, nil, c.failed("connecting to", err)
 	}
+	c.sessions = append(c.sessions, session)
 	advertised, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		return nil, nil, c.failed("preparing a push to", err)
@@ -158,15 +171,15 @@ func (c *connection) receivePack(ctx context.Context) (transport.ReceivePackSess
 	return session, advertised, nil
 }
 
-// authMethod keeps a nil method from becoming an interface that is not nil.
-func (c *connection) authMethod() transport.AuthMethod {
-	if c.auth == nil {
-		return nil
+func (c *connection) close() {
+	for _, session := range c.sessions {
+		// Whatever it says, all that was wanted of it was done, or has failed.
+		_ = session.Close()
 	}
-	return c.auth
+	if c.transport != nil {
+		c.transport.CloseIdleConnections()
+	}
 }
-
-func (c *connection) close() { c.transport.CloseIdleConnections() }
 
 // failed tells what could not be done with the remote, without the host's own
 // page of HTML where go-git makes it a part of the error.

@@ -60,7 +60,7 @@ var (
 
 // Remote is a repository on a Git host.
 type Remote struct {
-	// URL is the repository's http or https URL. A user and password in it are
+	// URL is the repository's http, https or ssh URL. A user and password in it are
 	// used when Credentials has none, and are kept out of every error.
 	URL string
 	// Credentials are sent to the URL's own origin only.
@@ -69,12 +69,18 @@ type Remote struct {
 	CABundle []byte
 }
 
-// Credentials authenticate to a Git host: by the bearer token when there is
-// one, else by username and password. The zero value is anonymous.
+// Credentials authenticate to a Git host: over http by the bearer token when
+// there is one, else by username and password; over ssh by the key. The zero
+// value is anonymous.
 type Credentials struct {
 	Username    string
 	Password    string
 	BearerToken string
+	SSH         SSHKey
+}
+
+func (c Credentials) anonymous() bool {
+	return c.BearerToken == "" && c.Username == "" && c.Password == ""
 }
 
 // String tells the kind of the credentials and nothing of their content.
@@ -84,6 +90,8 @@ func (c Credentials) String() string {
 		return "bearer token"
 	case c.Username != "" || c.Password != "":
 		return "username and password"
+	case len(c.SSH.Identity) > 0:
+		return "SSH key"
 	default:
 		return "anonymous"
 	}

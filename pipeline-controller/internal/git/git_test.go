@@ -567,7 +567,7 @@ func TestErrors(t *testing.T) {
 		{name: "an authority that is not trusted", remote: with(func(r *Remote) { r.CABundle = nil; r.URL = "https://robot:wr0ng-in-url@" + host + "/fleet" }), message: "certificate"},
 		{name: "a CA bundle without a certificate", remote: with(func(r *Remote) { r.CABundle = []byte("junk") }), message: "no certificate"},
 		{name: "a URL that cannot be parsed, with a password", remote: with(func(r *Remote) { r.URL = "https://robot:wr0ng-in-url@" + host + "/%zz" }), message: "cannot be parsed"},
-		{name: "an ssh URL", remote: with(func(r *Remote) { r.URL = "ssh://git@" + host + "/fleet" }), message: `scheme "ssh" are not supported`},
+		{name: "a file URL", remote: with(func(r *Remote) { r.URL = "file:///srv/fleet" }), message: `scheme "file" are not supported`},
 		{name: "an ssh address", remote: with(func(r *Remote) { r.URL = "git@example.com:owner/fleet.git" }), message: "URL"},
 		{name: "a local path", remote: with(func(r *Remote) { r.URL = "/etc" }), message: `scheme "" are not supported`},
 		{name: "a cancelled context", ctx: cancelled, remote: s.remote("fleet"), is: context.Canceled},

@@ -1,0 +1,127 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/fluxcd/pkg/ssh/knownhosts"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+	"golang.org/x/crypto/ssh"
+)
+
+// sshUser is who Git hosts know everybody as, by SSH.
+const sshUser = "git"
+
+// SSHKey authenticates to a Git host by SSH.
+type SSHKey struct {
+	// Identity is a private key in PEM, and Passphrase what it is encrypted with, if it is.
+	Identity, Passphrase []byte
+	// KnownHosts are the keys of hosts, as in OpenSSH's known_hosts. Without one of the host there is no connection.
+	KnownHosts []byte
+}
+
+// connectSSH prepares a connection by SSH. The home directory's configuration has no part in it.
+func connectSSH(parsed *url.URL, key SSHKey) (*connection, error) {
+	user := parsed.User.Username()
+	if user == "" {
+		user = sshUser
+	}
+	parsed.User = nil
+	if len(key.Identity) == 0 || len(key.KnownHosts) == 0 {
+		return nil, fmt.Errorf("%s is reached by SSH: the Secret must have 'identity', a private key, and 'known_hosts'", parsed)
+	}
+	signer, err := parseKey(key)
+	if err != nil {
+		return nil, err
+	}
+	checkHost, algorithms, err := knownhosts.New(key.KnownHosts)
+	if err != nil {
+		return nil, fmt.Errorf("'known_hosts' can't be read: %w", err)
+	}
+	endpoint, err := transport.NewEndpoint(parsed.String())
+	if err != nil {
+		return nil, fmt.Errorf("repository URL %s: %w", parsed, err)
+	}
+	return &connection{
+		url:      parsed.String(),
+		endpoint: *endpoint,
+		auth: sshAuth{ssh.ClientConfig{
+			User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: checkHost, HostKeyAlgorithms: algorithms,
+		}},
+		secrets: []string{string(key.Identity), string(key.Passphrase)},
+		client:  gitssh.NewClient(nil),
+	}, nil
+}
+
+// sshAuth is go-git's AuthMethod. Its own ones don't take the algorithms that the known hosts have keys for.
+type sshAuth struct{ config ssh.ClientConfig }
+
+func (a sshAuth) Name() string                             { return "ssh-key" }
+func (a sshAuth) String() string                           { return a.Name() }
+func (a sshAuth) ClientConfig() (*ssh.ClientConfig, error) { return &a.config, nil }
+
+func parseKey(key SSHKey) (ssh.Signer, error) {
+	var signer ssh.Signer
+	var err error
+	if len(key.Passphrase) > 0 {
+		signer, err = ssh.ParsePrivateKeyWithPassphrase(key.Identity, key.Passphrase)
+	} else {
+		signer, err = ssh.ParsePrivateKey(key.Identity)
+	}
+	var encrypted *ssh.PassphraseMissingError
+	switch {
+	case errors.As(err, &encrypted):
+		return nil, errors.New("'identity' is encrypted: the Secret must have its passphrase as 'password'")
+	case err != nil:
+		// The library's own words are kept out: they are about what was in the key.
+		return nil, errors.New("'identity' is no private key, or 'password' is not its passphrase")
+	}
+	return signer, nil
+}
+
+// opened is what a session is opened with, or why there is none.
+type opened[S transport.Session] struct {
+	session S
+	err     error
+}
+
+// openSession opens a session, unless that takes longer than the context lasts: by SSH, go-git waits for ever for a host that
+// takes a connection and says nothing. One that opens later is closed.
+func openSession[S transport.Session](ctx context.Context, open func() (S, error)) (S, error) {
+	done := make(chan opened[S], 1)
+	go func() {
+		session, err := open()
+		done <- opened[S]{session, err}
+	}()
+	select {
+	case result := <-done:
+		return result.session, result.err
+	case <-ctx.Done():
+		go func() {
+			if result := <-done; result.err == nil {
+				_ = result.session.Close()
+			}
+		}()
+		var none S
+		return none, ctx.Err()
+	}
+}
