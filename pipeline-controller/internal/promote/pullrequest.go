@@ -60,7 +60,7 @@ func (p *PullRequests) access(ctx context.Context, promotion Promotion) (access,
 	if err != nil {
 		return access{}, err
 	}
-	host, err := scm.Open(string(strategy.Type), scm.Repository{
+	host, err := scm.NewHosts().Open(string(strategy.Type), scm.Repository{
 		URL: strategy.URL, Token: scm.Token(secret.token), CABundle: secret.caBundle,
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ func (h testHost) open(t *testing.T, change func(*Repository)) Host {
 	t.Helper()
 	repository := h.repository
 	change(&repository)
-	host, err := Open(h.hostType, repository)
+	host, err := NewHosts().Open(h.hostType, repository)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,10 @@ package scm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"code.gitea.io/sdk/gitea"
 )
@@ -32,16 +34,21 @@ type giteaHost struct {
 	pageSize int
 }
 
-func newGitea(repository Repository) (Host, error) {
+func newGitea(repository Repository, connect connector) (Host, error) {
 	at, err := locate(repository)
 	if err != nil {
 		return nil, err
 	}
-	httpClient, err := newHTTPClient(at.root, repository)
+	authenticate, err := tokenOf(repository, bearer)
 	if err != nil {
 		return nil, err
 	}
-	return &giteaHost{location: at, client: httpClient, pageSize: 50}, nil
+	api, err := connect(at.root, authenticate)
+	if err != nil {
+		return nil, err
+	}
+	at.secrets = authenticate.secrets
+	return &giteaHost{location: at, client: api.Client, pageSize: 50}, nil
 }
 
 // in returns a client for one operation: the SDK keeps the context in the client.
@@ -98,8 +105,13 @@ func (h *giteaHost) Create(ctx context.Context, wanted NewPullRequest) (PullRequ
 	if err != nil {
 		return PullRequest{}, err
 	}
+	title := wanted.Title
+	if wanted.Draft {
+		// Gitea knows drafts by their titles.
+		title = "WIP: " + title
+	}
 	pullRequest, response, err := client.CreatePullRequest(h.owner, h.name, gitea.CreatePullRequestOption{
-		Title: wanted.Title,
+		Title: title,
 		Body:  wanted.Body,
 		Head:  wanted.Branch,
 		Base:  wanted.Base,
@@ -107,7 +119,67 @@ func (h *giteaHost) Create(ctx context.Context, wanted NewPullRequest) (PullRequ
 	if err != nil {
 		return PullRequest{}, h.failed("opening a pull request", response, err)
 	}
-	return fromGitea(pullRequest), nil
+	created := fromGitea(pullRequest)
+	notTaken(&created, "labels", h.label(client, created.Number, wanted.Labels))
+	notTaken(&created, "reviewers", h.askForReview(client, created.Number, wanted.Reviewers))
+	return created, nil
+}
+
+// label sets those of the repository's labels that have the names: Gitea takes them by number.
+func (h *giteaHost) label(client *gitea.Client, number int, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	doing := fmt.Sprintf("labelling pull request %d", number)
+	known := map[string]int64{}
+	err := everyPage(func(page int) (int, error) {
+		labels, response, err := client.ListRepoLabels(h.owner, h.name, gitea.ListLabelsOptions{
+			ListOptions: gitea.ListOptions{Page: page, PageSize: h.pageSize},
+		})
+		if err != nil {
+			return 0, h.failed(doing, response, err)
+		}
+		for _, label := range labels {
+			known[label.Name] = label.ID
+		}
+		return response.NextPage, nil
+	})
+	if err != nil {
+		return err
+	}
+	var ids []int64
+	var unknown []string
+	for _, name := range names {
+		if id, ok := known[name]; ok {
+			ids = append(ids, id)
+		} else {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(ids) > 0 {
+		if _, response, err := client.AddIssueLabels(h.owner, h.name, int64(number), gitea.IssueLabelsOption{Labels: ids}); err != nil {
+			return h.failed(doing, response, err)
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("the repository has no %s", strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+// askForReview takes people by their login, and teams as org/team.
+func (h *giteaHost) askForReview(client *gitea.Client, number int, reviewers []string) error {
+	if len(reviewers) == 0 {
+		return nil
+	}
+	people, teams := peopleAndTeams(reviewers)
+	response, err := client.CreateReviewRequests(h.owner, h.name, int64(number), gitea.PullReviewRequestOptions{
+		Reviewers: people, TeamReviewers: teams,
+	})
+	if err != nil {
+		return h.failed(fmt.Sprintf("asking for a review of pull request %d", number), response, err)
+	}
+	return nil
 }
 
 func (h *giteaHost) Close(ctx context.Context, number int) (PullRequest, error) {
@@ -135,6 +207,42 @@ func (h *giteaHost) Comment(ctx context.Context, number int, text string) error 
 		return h.failed(fmt.Sprintf("commenting on pull request %d", number), response, err)
 	}
 	return nil
+}
+
+func (h *giteaHost) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
+	client, err := h.in(ctx)
+	if err != nil {
+		return err
+	}
+	_, response, err := client.CreateStatus(h.owner, h.name, pullRequest.HeadCommit, gitea.CreateStatusOption{
+		State: gitea.StatusState(state), Context: StatusContext, Description: short(description),
+	})
+	if err != nil {
+		return h.failed("setting a status of commit "+pullRequest.HeadCommit, response, err)
+	}
+	return nil
+}
+
+func (h *giteaHost) Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error {
+	client, err := h.in(ctx)
+	if err != nil {
+		return err
+	}
+	merged, response, err := client.MergePullRequest(h.owner, h.name, int64(number), gitea.MergePullRequestOption{
+		Style: gitea.MergeStyle(method), HeadCommitId: headCommit,
+	})
+	doing := fmt.Sprintf("merging pull request %d", number)
+	switch {
+	case err != nil:
+		return h.failed(doing, response, err)
+	case merged:
+		return nil
+	// The SDK takes a refusal for no error, and does not tell the host's words.
+	case response.StatusCode == http.StatusMethodNotAllowed || response.StatusCode == http.StatusConflict:
+		return h.location.failed(doing, ErrNotMergeable, 0, nil)
+	default:
+		return h.location.failed(doing, nil, response.StatusCode, errors.New("Gitea does not say why"))
+	}
 }
 
 func (h *giteaHost) failed(doing string, response *gitea.Response, err error) error {

@@ -20,21 +20,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/google/go-github/v53/github"
 )
 
-// gitHub is a repository on github.com or on a GitHub Enterprise Server.
+// gitHubCloud is where GitHub Enterprise Cloud keeps organizations on a host of their own.
+const gitHubCloud = ".ghe.com"
+
+// gitHub is a repository on github.com or on a GitHub Enterprise.
 type gitHub struct {
 	location
+	api    *apiClient
 	client *github.Client
 	// pageSize is how many pull requests are listed at a time. GitHub gives no more than 100.
 	pageSize int
 }
 
-func newGitHub(repository Repository) (Host, error) {
+func newGitHub(repository Repository, connect connector) (Host, error) {
 	at, err := locate(repository)
 	if err != nil {
 		return nil, err
@@ -42,17 +48,47 @@ func newGitHub(repository Repository) (Host, error) {
 	if at.root.Path != "" {
 		return nil, fmt.Errorf("%s is not a GitHub repository: its path is not owner/repository", at)
 	}
-	api := url.URL{Scheme: at.root.Scheme, Host: at.root.Host, Path: "/api/v3/"}
-	if host := strings.ToLower(at.root.Host); host == "github.com" || host == "www.github.com" {
-		api = url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
-	}
-	httpClient, err := newHTTPClient(api, repository)
+	address, err := gitHubAPI(at.root, repository.App)
 	if err != nil {
 		return nil, err
 	}
-	client := github.NewClient(httpClient)
-	client.BaseURL = &api
-	return &gitHub{location: at, client: client, pageSize: 100}, nil
+	authenticate, err := gitHubCredential(repository, address)
+	if err != nil {
+		return nil, err
+	}
+	api, err := connect(address, authenticate)
+	if err != nil {
+		return nil, err
+	}
+	at.secrets = api.transport.credential.secrets
+	client := github.NewClient(api.Client)
+	client.BaseURL = &address
+	return &gitHub{location: at, api: api, client: client, pageSize: 100}, nil
+}
+
+// gitHubAPI returns the address of the API of the GitHub that is at root.
+func gitHubAPI(root url.URL, app *GitHubApp) (url.URL, error) {
+	switch {
+	case app != nil && app.BaseURL != "":
+		address, err := url.Parse(strings.TrimSuffix(app.BaseURL, "/") + "/")
+		if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" {
+			return url.URL{}, fmt.Errorf("'%s' is not the URL of an API", appBaseURLKey)
+		}
+		return url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path}, nil
+	case root.Host == "github.com" || root.Host == "www.github.com":
+		return url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}, nil
+	case strings.HasSuffix(root.Hostname(), gitHubCloud):
+		return url.URL{Scheme: root.Scheme, Host: "api." + root.Host, Path: "/"}, nil
+	default:
+		return url.URL{Scheme: root.Scheme, Host: root.Host, Path: "/api/v3/"}, nil
+	}
+}
+
+func gitHubCredential(repository Repository, api url.URL) (credential, error) {
+	if repository.App == nil {
+		return tokenOf(repository, bearer)
+	}
+	return newAppCredential(*repository.App, api, time.Now)
 }
 
 func (h *gitHub) Find(ctx context.Context, branch string) ([]PullRequest, error) {
@@ -98,11 +134,38 @@ func (h *gitHub) Create(ctx context.Context, wanted NewPullRequest) (PullRequest
 		Body:  &wanted.Body,
 		Head:  &wanted.Branch,
 		Base:  &wanted.Base,
+		Draft: &wanted.Draft,
 	})
 	if err != nil {
 		return PullRequest{}, h.failed("opening a pull request", err)
 	}
-	return fromGitHub(pullRequest), nil
+	created := fromGitHub(pullRequest)
+	notTaken(&created, "labels", h.label(ctx, created.Number, wanted.Labels))
+	notTaken(&created, "reviewers", h.askForReview(ctx, created.Number, wanted.Reviewers))
+	return created, nil
+}
+
+func (h *gitHub) label(ctx context.Context, number int, labels []string) error {
+	if len(labels) == 0 {
+		return nil
+	}
+	if _, _, err := h.client.Issues.AddLabelsToIssue(ctx, h.owner, h.name, number, labels); err != nil {
+		return h.failed(fmt.Sprintf("labelling pull request %d", number), err)
+	}
+	return nil
+}
+
+// askForReview takes people by their login, and teams as org/team.
+func (h *gitHub) askForReview(ctx context.Context, number int, reviewers []string) error {
+	if len(reviewers) == 0 {
+		return nil
+	}
+	people, teams := peopleAndTeams(reviewers)
+	wanted := github.ReviewersRequest{Reviewers: people, TeamReviewers: teams}
+	if _, _, err := h.client.PullRequests.RequestReviewers(ctx, h.owner, h.name, number, wanted); err != nil {
+		return h.failed(fmt.Sprintf("asking for a review of pull request %d", number), err)
+	}
+	return nil
 }
 
 func (h *gitHub) Close(ctx context.Context, number int) (PullRequest, error) {
@@ -118,6 +181,28 @@ func (h *gitHub) Close(ctx context.Context, number int) (PullRequest, error) {
 func (h *gitHub) Comment(ctx context.Context, number int, text string) error {
 	if _, _, err := h.client.Issues.CreateComment(ctx, h.owner, h.name, number, &github.IssueComment{Body: &text}); err != nil {
 		return h.failed(fmt.Sprintf("commenting on pull request %d", number), err)
+	}
+	return nil
+}
+
+func (h *gitHub) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
+	_, _, err := h.client.Repositories.CreateStatus(ctx, h.owner, h.name, pullRequest.HeadCommit, &github.RepoStatus{
+		State:       github.String(string(state)),
+		Context:     github.String(StatusContext),
+		Description: github.String(short(description)),
+	})
+	if err != nil {
+		return h.failed("setting a status of commit "+pullRequest.HeadCommit, err)
+	}
+	return nil
+}
+
+func (h *gitHub) Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error {
+	_, _, err := h.client.PullRequests.Merge(ctx, h.owner, h.name, number, "", &github.PullRequestOptions{
+		SHA: headCommit, MergeMethod: string(method),
+	})
+	if err != nil {
+		return h.failed(fmt.Sprintf("merging pull request %d", number), err)
 	}
 	return nil
 }
@@ -138,7 +223,10 @@ func (h *gitHub) failed(doing string, err error) error {
 	}
 	message := strings.Join(words, ": ")
 	var kind error
-	switch {
+	switch status := refused.Response.StatusCode; {
+	// Only a merge is answered so: not now, and not of this commit.
+	case status == http.StatusMethodNotAllowed || status == http.StatusConflict:
+		kind = ErrNotMergeable
 	case has(message, "a pull request already exists"):
 		kind = ErrAlreadyExists
 	case has(message, "no commits between"):

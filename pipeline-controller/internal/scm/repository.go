@@ -33,38 +33,70 @@ type location struct {
 	root  url.URL
 	owner string
 	name  string
-	token Token
+	// page is the repository's own address, for people.
+	page string
+	// clone is the address for Git.
+	clone string
+	// secrets are what must stay out of errors.
+	secrets func() []string
 }
 
-// locate takes a repository's URL apart: its last two segments are owner and name.
-func locate(repository Repository) (location, error) {
+func (l location) String() string { return l.page }
+
+// CloneURL implements Host.
+func (l location) CloneURL() string { return l.clone }
+
+// parseURL takes a repository's URL apart into the host's address and the segments of its path.
+func parseURL(repository Repository) (url.URL, []string, error) {
 	const example = "give one like https://host/owner/repository"
 	parsed, err := url.Parse(repository.URL)
 	if err != nil {
 		// The error of url.Parse repeats the URL, password and all.
-		return location{}, errors.New("the repository URL cannot be parsed: " + example)
+		return url.URL{}, nil, errors.New("the repository URL cannot be parsed: " + example)
 	}
 	if parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" {
-		return location{}, fmt.Errorf("the repository URL has the scheme %q, not http or https: %s", parsed.Scheme, example)
+		return url.URL{}, nil, fmt.Errorf("the repository URL has the scheme %q, not http or https: %s", parsed.Scheme, example)
 	}
 	segments := strings.Split(strings.Trim(parsed.Path, "/"), "/")
 	last := len(segments) - 1
 	segments[last] = strings.TrimSuffix(segments[last], ".git")
 	if last < 1 || segments[last-1] == "" || segments[last] == "" {
-		return location{}, errors.New("the repository URL names no owner and repository: " + example)
+		return url.URL{}, nil, errors.New("the repository URL names no owner and repository: " + example)
 	}
-	if repository.Token == "" {
-		return location{}, errors.New("there is no token for the Git host's API")
-	}
-	return location{
-		root:  url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: strings.Join(segments[:last-1], "/")},
-		owner: segments[last-1],
-		name:  segments[last],
-		token: repository.Token,
-	}, nil
+	return url.URL{Scheme: parsed.Scheme, Host: strings.ToLower(parsed.Host)}, segments, nil
 }
 
-func (l location) String() string { return l.root.JoinPath(l.owner, l.name).String() }
+// locate is for hosts whose URLs end in owner and name: whatever goes before is where the host is installed.
+func locate(repository Repository) (location, error) {
+	root, segments, err := parseURL(repository)
+	if err != nil {
+		return location{}, err
+	}
+	last := len(segments) - 1
+	return newLocation(under(root, segments[:last-1]), segments[last-1], segments[last]), nil
+}
+
+func newLocation(root url.URL, owner, name string) location {
+	page := join(root, owner, name).String()
+	return location{root: root, owner: owner, name: name, page: page, clone: page + ".git"}
+}
+
+// under returns the address of a host that is installed at a path.
+func under(root url.URL, segments []string) url.URL {
+	root.Path = strings.Join(segments, "/")
+	if root.Path != "" {
+		root.Path = "/" + root.Path
+	}
+	return root
+}
+
+// join returns the address of what has these names, one below the other, on a host.
+func join(root url.URL, names ...string) *url.URL {
+	for i, name := range names {
+		names[i] = url.PathEscape(name)
+	}
+	return root.JoinPath(names...)
+}
 
 // failed says what could not be done in the repository. status is that of the
 // host's response, 0 for none; kind, where it is known already, goes before it.
@@ -75,7 +107,7 @@ func (l location) failed(doing string, kind error, status int, err error) error 
 	}
 	switch {
 	case kind != nil:
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || errors.Is(err, ErrUnauthorized):
 		kind = ErrUnauthorized
 	case status == http.StatusNotFound:
 		kind = ErrNotFound
@@ -95,8 +127,13 @@ func (l location) failed(doing string, kind error, status int, err error) error 
 		text += fmt.Sprintf("status %d: %s", status, err)
 	case kind == nil:
 		text += err.Error()
-	case status != 0:
+	case status != 0 || kind == ErrUnauthorized:
 		text += fmt.Sprintf(" (%s)", err)
 	}
-	return hosthttp.NewError(kind, text, string(l.token))
+	return hosthttp.NewError(kind, text, l.secrets()...)
+}
+
+// unsupported says that the host has no such method of merging.
+func (l location) unsupported(method MergeMethod, instead string) error {
+	return fmt.Errorf("merging in %s by %q: %w: %s", l, method, ErrUnsupported, instead)
 }

@@ -18,20 +18,25 @@ limitations under the License.
 //
 // A Host is one repository on one of them. Every host is an adapter of a few
 // methods; what they share, such as the limits on responses, the credential and
-// the rate limit, is in the HTTP transport beneath.
+// the rate limit, is in the HTTP transport beneath. Hosts opens them, and keeps
+// what all of one credential must have in common.
 package scm
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 )
 
+// StatusContext is the name under which hosts show the status that SetStatus sets.
+const StatusContext = "sluice/gates"
+
 const (
+	// maxDescription is how many characters of a status' description are shown: GitHub takes no more.
+	maxDescription = 140
 	// requestTimeout bounds one request, its response's body included.
 	requestTimeout = 30 * time.Second
 	// maxResponse is the size in bytes of the largest response read: a full page of pull requests with long bodies.
@@ -50,6 +55,12 @@ var (
 	ErrAlreadyExists = errors.New("an open pull request exists already")
 	// ErrNoDifference says that the branch holds nothing that the base does not. Not every host minds.
 	ErrNoDifference = errors.New("no difference between branch and base")
+	// ErrNotMergeable says that the host does not merge a pull request as it is now:
+	// it conflicts, a rule of the repository is not met, or its head is another
+	// commit. It may merge it later.
+	ErrNotMergeable = errors.New("not mergeable")
+	// ErrUnsupported says that this kind of host cannot do what was asked for, now or later.
+	ErrUnsupported = errors.New("not supported by this Git host")
 )
 
 // RateLimitedError says that the host wants no more requests of this credential
@@ -90,6 +101,9 @@ type PullRequest struct {
 	// HeadCommit is the newest commit of the pull request.
 	HeadCommit string
 	State      State
+	// Warning says what of a NewPullRequest the host did not take, such as a
+	// reviewer that it does not know. Only Create sets it.
+	Warning string
 }
 
 // NewPullRequest is what a pull request is opened with.
@@ -99,13 +113,45 @@ type NewPullRequest struct {
 	// Branch and Base are branches of the repository.
 	Branch string
 	Base   string
+	// Labels are set on hosts that have them.
+	Labels []string
+	// Reviewers are asked for a review, by the names that the host knows them by.
+	Reviewers []string
+	// Draft keeps the pull request from being merged until a person says that it is ready.
+	Draft bool
 }
+
+// StatusState is what a status says of a commit.
+type StatusState string
+
+const (
+	// StatusPending is that of something that goes on by itself.
+	StatusPending StatusState = "pending"
+	// StatusSuccess lets the pull request be merged.
+	StatusSuccess StatusState = "success"
+	// StatusFailure keeps it from being merged, where the repository's rules ask for the status.
+	StatusFailure StatusState = "failure"
+)
+
+// MergeMethod is how a pull request's commits get into the base branch.
+type MergeMethod string
+
+const (
+	// MergeCommit adds a commit with two parents.
+	MergeCommit MergeMethod = "merge"
+	// MergeSquash makes one commit of all.
+	MergeSquash MergeMethod = "squash"
+	// MergeRebase makes the commits anew on top of the base.
+	MergeRebase MergeMethod = "rebase"
+)
 
 // Host is the pull requests of one repository. It never waits for a rate limit:
 // while one holds, methods make no request and return a RateLimitedError. It
-// knows only of limits that it met itself, so keep it as long as it is in use.
-// Hosts are safe for concurrent use.
+// knows of the limits that were met through the same Hosts. A Host is safe for
+// concurrent use.
 type Host interface {
+	// CloneURL is where Git finds the repository. No credential is in it.
+	CloneURL() string
 	// Find returns all pull requests, in whatever state, whose head is that branch of this repository, newest first.
 	Find(ctx context.Context, branch string) ([]PullRequest, error)
 	// Get returns one pull request. The error is ErrNotFound when there is none.
@@ -117,14 +163,23 @@ type Host interface {
 	Close(ctx context.Context, number int) (PullRequest, error)
 	// Comment adds a comment to a pull request, in Markdown.
 	Comment(ctx context.Context, number int, text string) error
+	// SetStatus sets the status StatusContext of the pull request's HeadCommit. Setting it again is fine.
+	SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error
+	// Merge merges a pull request whose newest commit is headCommit. The error is
+	// ErrNotMergeable if that is another one by now or the host does not merge it as
+	// it is, ErrUnsupported if it does not know the method. Some hosts merge in the
+	// background: Get tells when it is done.
+	Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error
 }
 
 // Repository tells where a repository is and how to authenticate for its pull requests.
 type Repository struct {
-	// URL is what is cloned, over http or https. The address of the API is derived from it.
+	// URL is what is cloned, over http or https, or the repository's page. The address of the API is derived from it.
 	URL string
 	// Token is sent to the API's own origin only.
 	Token Token
+	// App, where it is not nil, takes the place of Token. Only GitHub has Apps.
+	App *GitHubApp
 	// CABundle holds certificate authorities in PEM that are trusted besides the system's.
 	CABundle []byte
 }
@@ -140,24 +195,6 @@ func (t Token) GoString() string { return t.String() }
 
 // MarshalText encodes String.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
-
-// hostTypes are the constructors of the hosts that are supported.
-var hostTypes = map[string]func(Repository) (Host, error){
-	"gitea":  newGitea,
-	"github": newGitHub,
-}
-
-// Open returns the pull requests of a repository on a host of the given type,
-// "github" or "gitea". It makes no request: whether the repository exists and
-// the token is right shows in the first method called.
-func Open(hostType string, repository Repository) (Host, error) {
-	open, ok := hostTypes[hostType]
-	if !ok {
-		return nil, fmt.Errorf("Git hosts of type %q are not supported: use one of %s",
-			hostType, strings.Join(slices.Sorted(maps.Keys(hostTypes)), ", "))
-	}
-	return open(repository)
-}
 
 // closeOpen closes a pull request as Host.Close is to.
 func closeOpen(ctx context.Context, host Host, number int, closeIt func() (PullRequest, error)) (PullRequest, error) {
@@ -193,6 +230,37 @@ func everyPage(list func(page int) (next int, err error)) error {
 func newestFirst(pullRequests []PullRequest) []PullRequest {
 	slices.SortFunc(pullRequests, func(a, b PullRequest) int { return b.Number - a.Number })
 	return pullRequests
+}
+
+// short cuts a status' description to what every host takes.
+func short(description string) string {
+	if letters := []rune(description); len(letters) > maxDescription {
+		return string(letters[:maxDescription-1]) + "…"
+	}
+	return description
+}
+
+// notTaken makes a warning of what was refused after a pull request was opened: that it is open must not be lost.
+func notTaken(pullRequest *PullRequest, what string, err error) {
+	if err == nil {
+		return
+	}
+	if pullRequest.Warning != "" {
+		pullRequest.Warning += "; "
+	}
+	pullRequest.Warning += fmt.Sprintf("%s: %s", what, err)
+}
+
+// peopleAndTeams tells reviewers apart: a team is named org/team.
+func peopleAndTeams(reviewers []string) (people, teams []string) {
+	for _, reviewer := range reviewers {
+		if _, team, isTeam := strings.Cut(reviewer, "/"); isTeam {
+			teams = append(teams, team)
+		} else {
+			people = append(people, reviewer)
+		}
+	}
+	return people, teams
 }
 
 // has tells whether one of the host's words on a refusal means a kind of it.

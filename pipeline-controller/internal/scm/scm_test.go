@@ -20,10 +20,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,28 +32,63 @@ import (
 )
 
 func TestOpen(t *testing.T) {
-	for _, c := range []struct{ name, hostType, url, api string }{
-		{"github.com has its API on a host of its own", "github", "https://github.com/org/fleet.git", "https://api.github.com/"},
-		{"any other GitHub has it below /api/v3", "github", "https://git.example.com:8443/org/fleet", "https://git.example.com:8443/api/v3/"},
-		{"a GitHub whose name starts with api too", "github", "https://api.example.com/org/fleet/", "https://api.example.com/api/v3/"},
-		{"a Gitea at the root of its host", "gitea", "https://git.example.com/org/fleet.git", "https://git.example.com"},
-		{"a Gitea below a path", "gitea", "http://example.com:3000/git/tea/org/fleet.git", "http://example.com:3000/git/tea"},
-		{"user and password of the URL are dropped", "gitea", "https://u:s3cret@example.com/org/fleet", "https://example.com"},
+	for _, c := range []struct{ name, hostType, url, api, owner, clone string }{
+		{name: "github.com has its API on a host of its own", hostType: "github", url: "https://github.com/org/fleet.git",
+			api: "https://api.github.com/", owner: "org", clone: "https://github.com/org/fleet.git"},
+		{name: "so does a GitHub Enterprise Cloud", hostType: "github", url: "https://acme.ghe.com/org/fleet",
+			api: "https://api.acme.ghe.com/", owner: "org", clone: "https://acme.ghe.com/org/fleet.git"},
+		{name: "any other GitHub has it below /api/v3", hostType: "github", url: "https://git.example.com:8443/org/fleet",
+			api: "https://git.example.com:8443/api/v3/", owner: "org", clone: "https://git.example.com:8443/org/fleet.git"},
+		{name: "a GitHub whose name starts with api too", hostType: "github", url: "https://api.example.com/org/fleet/",
+			api: "https://api.example.com/api/v3/", owner: "org", clone: "https://api.example.com/org/fleet.git"},
+		{name: "a Gitea at the root of its host", hostType: "gitea", url: "https://git.example.com/org/fleet.git",
+			api: "https://git.example.com", owner: "org", clone: "https://git.example.com/org/fleet.git"},
+		{name: "a Gitea below a path", hostType: "gitea", url: "http://example.com:3000/git/tea/org/fleet.git",
+			api: "http://example.com:3000/git/tea", owner: "org", clone: "http://example.com:3000/git/tea/org/fleet.git"},
+		{name: "user and password of the URL are dropped", hostType: "gitea", url: "https://u:s3cret@example.com/org/fleet",
+			api: "https://example.com", owner: "org", clone: "https://example.com/org/fleet.git"},
+		{name: "a GitLab project in a group", hostType: "gitlab", url: "https://gitlab.com/org/fleet.git",
+			api: "https://gitlab.com", owner: "org", clone: "https://gitlab.com/org/fleet.git"},
+		{name: "a GitLab project in nested groups", hostType: "gitlab", url: "https://git.example.com/org/a/b.c/fleet",
+			api: "https://git.example.com", owner: "org/a/b.c", clone: "https://git.example.com/org/a/b.c/fleet.git"},
+		{name: "what is cloned from a Bitbucket", hostType: "bitbucket-server", url: "https://git.example.com/scm/org/fleet.git",
+			api: "https://git.example.com", owner: "org", clone: "https://git.example.com/scm/org/fleet.git"},
+		{name: "the page of a repository on a Bitbucket below a path", hostType: "bitbucket-server", url: "https://example.com/bitbucket/projects/ORG/repos/fleet/browse",
+			api: "https://example.com/bitbucket", owner: "ORG", clone: "https://example.com/bitbucket/scm/ORG/fleet.git"},
+		{name: "a person's repository on a Bitbucket", hostType: "bitbucket-server", url: "https://git.example.com/users/rita/repos/fleet",
+			api: "https://git.example.com", owner: "~rita", clone: "https://git.example.com/scm/~rita/fleet.git"},
+		{name: "a repository of Azure DevOps Services", hostType: "azure-devops", url: "https://dev.azure.com/acme/My%20Project/_git/fleet",
+			api: "https://dev.azure.com/acme", owner: "My Project", clone: "https://dev.azure.com/acme/My%20Project/_git/fleet"},
+		{name: "one that has its project's name", hostType: "azure-devops", url: "https://acme@dev.azure.com/acme/_git/fleet",
+			api: "https://dev.azure.com/acme", owner: "fleet", clone: "https://dev.azure.com/acme/fleet/_git/fleet"},
+		{name: "one of an organization with a host of its own", hostType: "azure-devops", url: "https://acme.visualstudio.com/org/_git/fleet",
+			api: "https://acme.visualstudio.com", owner: "org", clone: "https://acme.visualstudio.com/org/_git/fleet"},
+		{name: "the older form of that, with a collection", hostType: "azure-devops", url: "https://acme.visualstudio.com/DefaultCollection/org/_git/fleet",
+			api: "https://acme.visualstudio.com/DefaultCollection", owner: "org", clone: "https://acme.visualstudio.com/DefaultCollection/org/_git/fleet"},
+		{name: "a collection of an Azure DevOps Server", hostType: "azure-devops", url: "https://git.example.com/tfs/Collection/org/_git/fleet",
+			api: "https://git.example.com/tfs/Collection", owner: "org", clone: "https://git.example.com/tfs/Collection/org/_git/fleet"},
+		{name: "github.com tells its type", url: "https://github.com/org/fleet",
+			api: "https://api.github.com/", owner: "org", clone: "https://github.com/org/fleet.git"},
+		{name: "gitlab.com tells its type", url: "https://GitLab.com/org/fleet",
+			api: "https://gitlab.com", owner: "org", clone: "https://gitlab.com/org/fleet.git"},
+		{name: "dev.azure.com tells its type", url: "https://dev.azure.com/acme/org/_git/fleet",
+			api: "https://dev.azure.com/acme", owner: "org", clone: "https://dev.azure.com/acme/org/_git/fleet"},
+		{name: "visualstudio.com tells its type", url: "https://acme.visualstudio.com/_git/fleet",
+			api: "https://acme.visualstudio.com", owner: "fleet", clone: "https://acme.visualstudio.com/fleet/_git/fleet"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			host, err := Open(c.hostType, Repository{URL: c.url, Token: "t"})
+			host, err := NewHosts().Open(c.hostType, Repository{URL: c.url, Token: "t"})
 			g.Expect(err).NotTo(HaveOccurred())
-			var at location
-			var api string
-			switch host := host.(type) {
-			case *gitHub:
-				at, api = host.location, host.client.BaseURL.String()
-			case *giteaHost:
-				at, api = host.location, host.root.String()
+			at := locationOf(host)
+			api := at.root.String()
+			if host, ok := host.(*gitHub); ok {
+				api = host.client.BaseURL.String()
 			}
-			g.Expect(at.owner + "/" + at.name).To(Equal("org/fleet"))
+			g.Expect(at.owner).To(Equal(c.owner))
+			g.Expect(at.name).To(Equal("fleet"))
 			g.Expect(api).To(Equal(c.api))
+			g.Expect(host.CloneURL()).To(Equal(c.clone))
 			g.Expect(at.String()).NotTo(ContainSubstring("s3cret"))
 		})
 	}
@@ -65,8 +98,15 @@ func TestOpen(t *testing.T) {
 		repository     Repository
 		message        string
 	}{
-		{"a type that is not supported names those that are", "svn", Repository{URL: "https://example.com/org/fleet", Token: "t"}, `"svn" are not supported: use one of gitea, github`},
-		{"no type", "", Repository{URL: "https://example.com/org/fleet", Token: "t"}, "gitea, github"},
+		{"a type that is not supported names those that are", "svn", Repository{URL: "https://example.com/org/fleet", Token: "t"}, `"svn" are not supported: use one of azure-devops, bitbucket-server, gitea, github, gitlab`},
+		{"no type of a host that does not tell", "", Repository{URL: "https://github.com.example.com/org/fleet", Token: "t"},
+			"does not tell what kind of Git host github.com.example.com is: set the type to one of azure-devops, bitbucket-server, gitea, github, gitlab"},
+		{"Bitbucket Cloud", "bitbucket-server", Repository{URL: "https://bitbucket.org/org/fleet", Token: "t"}, "is Bitbucket Cloud"},
+		{"a URL of another host for Bitbucket", "bitbucket-server", Repository{URL: "https://example.com/org/fleet", Token: "t"}, "not one of Bitbucket"},
+		{"a URL of another host for Azure DevOps", "azure-devops", Repository{URL: "https://dev.azure.com/acme/org/fleet", Token: "t"}, "not one of Azure DevOps"},
+		{"a project within a project of Azure DevOps", "azure-devops", Repository{URL: "https://dev.azure.com/acme/a/b/_git/fleet", Token: "t"}, "not one of Azure DevOps"},
+		{"a GitHub App elsewhere", "gitlab", Repository{URL: "https://gitlab.com/org/fleet", App: &GitHubApp{}}, "type github only"},
+		{"a GitHub App with another key", "github", Repository{URL: "https://github.com/org/fleet", App: &GitHubApp{PrivateKey: "s3cret"}}, "not an RSA key"},
 		{"no token", "github", Repository{URL: "https://example.com/org/fleet"}, "no token"},
 		{"no owner", "github", Repository{URL: "https://example.com/fleet", Token: "t"}, "names no owner"},
 		{"no repository", "gitea", Repository{URL: "https://example.com/org/.git", Token: "t"}, "names no owner"},
@@ -78,10 +118,28 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run(c.name+" is refused", func(t *testing.T) {
 			g := NewWithT(t)
-			_, err := Open(c.hostType, c.repository)
+			_, err := NewHosts().Open(c.hostType, c.repository)
 			g.Expect(err).To(MatchError(ContainSubstring(c.message)))
 			g.Expect(err.Error()).NotTo(ContainSubstring("s3cret"))
 		})
+	}
+}
+
+// locationOf returns the part that all hosts have in common.
+func locationOf(host Host) location {
+	switch host := host.(type) {
+	case *azure:
+		return host.location
+	case *bitbucket:
+		return host.location
+	case *giteaHost:
+		return host.location
+	case *gitHub:
+		return host.location
+	case *gitLab:
+		return host.location
+	default:
+		panic(host)
 	}
 }
 
@@ -146,79 +204,6 @@ func TestGitHubRateLimits(t *testing.T) {
 	}
 }
 
-func TestLimitedUntil(t *testing.T) {
-	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	unix := func(after time.Duration) string { return strconv.FormatInt(now.Add(after).Unix(), 10) }
-	for _, c := range []struct {
-		name   string
-		status int
-		header map[string]string
-		body   string
-		// want is how long the limit lasts, 0 for none.
-		want time.Duration
-	}{
-		{name: "a success is no limit, whatever is left", status: 200, header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": unix(time.Hour)}},
-		{name: "a plain 403 is no limit", status: 403, header: map[string]string{"X-RateLimit-Remaining": "12"}, body: `{"message":"Resource not accessible"}`},
-		{name: "a 403 that is not JSON is no limit", status: 403, body: "<html>"},
-		{name: "a 503 is no limit", status: 503, header: map[string]string{"Retry-After": "9"}},
-		{name: "a 403 with nothing remaining lasts until the reset", status: 403, header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": unix(time.Hour)}, want: time.Hour},
-		{name: "a 403 with Retry-After lasts as long as that", status: 403, header: map[string]string{"Retry-After": "30"}, want: 30 * time.Second},
-		{name: "Retry-After goes before the reset", status: 403, header: map[string]string{"Retry-After": "30", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": unix(time.Hour)}, want: 30 * time.Second},
-		{name: "a secondary limit known by its documentation lasts a minute", status: 403, body: `{"documentation_url":"https://docs.github.com/x#about-secondary-rate-limits"}`, want: time.Minute},
-		{name: "a secondary limit known by its message lasts a minute", status: 403, body: `{"message":"You have exceeded a secondary rate limit. Please wait"}`, want: time.Minute},
-		{name: "an abuse limit of older hosts lasts a minute", status: 403, body: `{"documentation_url":"https://developer.github.com/v3/#abuse-rate-limits"}`, want: time.Minute},
-		{name: "a 429 that says nothing lasts a minute", status: 429, want: time.Minute},
-		{name: "the reset of an hour's limit that is not used up does not count", status: 429, header: map[string]string{"X-RateLimit-Remaining": "7", "X-RateLimit-Reset": unix(time.Hour)}, want: time.Minute},
-		{name: "Retry-After may be a date", status: 429, header: map[string]string{"Retry-After": now.Add(2 * time.Hour).Format(http.TimeFormat)}, want: 2 * time.Hour},
-		{name: "a Retry-After of nonsense lasts a minute", status: 429, header: map[string]string{"Retry-After": "soon"}, want: time.Minute},
-		{name: "a Retry-After of years lasts a day", status: 429, header: map[string]string{"Retry-After": "999999999"}, want: 24 * time.Hour},
-		{name: "a Retry-After that overflows lasts a minute", status: 429, header: map[string]string{"Retry-After": "99999999999999999999"}, want: time.Minute},
-		{name: "a reset in the past lasts a minute", status: 403, header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}, want: time.Minute},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			g := NewWithT(t)
-			response := &http.Response{StatusCode: c.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(c.body))}
-			for name, value := range c.header {
-				response.Header.Set(name, value)
-			}
-			until, limited := limitedUntil(response, now)
-			g.Expect(limited).To(Equal(c.want != 0))
-			if limited {
-				g.Expect(until).To(BeTemporally("==", now.Add(c.want)))
-			}
-			g.Expect(io.ReadAll(response.Body)).To(BeEquivalentTo(c.body), "the body can be read again")
-		})
-	}
-}
-
-func TestALimitEnds(t *testing.T) {
-	g := NewWithT(t)
-	requests := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if requests++; requests == 1 {
-			w.Header().Set("Retry-After", "60")
-			w.WriteHeader(http.StatusTooManyRequests)
-			return
-		}
-		_, _ = w.Write([]byte("[]"))
-	}))
-	t.Cleanup(server.Close)
-	host, err := Open("gitea", Repository{URL: server.URL + "/org/fleet", Token: "t"})
-	g.Expect(err).NotTo(HaveOccurred())
-	clock := time.Now()
-	host.(*giteaHost).client.Transport.(*transport).now = func() time.Time { return clock }
-
-	_, err = host.Find(t.Context(), "b")
-	g.Expect(err).To(MatchError(ContainSubstring("rate limited by the host until " + clock.Add(time.Minute).UTC().Format(time.RFC3339))))
-	clock = clock.Add(time.Minute - 1)
-	_, err = host.Find(t.Context(), "b")
-	g.Expect(err).To(HaveOccurred())
-	g.Expect(requests).To(Equal(1))
-	clock = clock.Add(1)
-	g.Expect(host.Find(t.Context(), "b")).To(BeEmpty())
-	g.Expect(requests).To(Equal(2))
-}
-
 func TestRedirects(t *testing.T) {
 	for _, hostType := range []string{"github", "gitea"} {
 		serve := func(t *testing.T, redirect func(*http.Request) string) (find func() error, sent *[]string) {
@@ -232,7 +217,7 @@ func TestRedirects(t *testing.T) {
 				_, _ = w.Write([]byte("[]"))
 			}))
 			t.Cleanup(server.Close)
-			host, err := Open(hostType, Repository{URL: server.URL + "/org/fleet", Token: "t0ken"})
+			host, err := NewHosts().Open(hostType, Repository{URL: server.URL + "/org/fleet", Token: "t0ken"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -302,7 +287,7 @@ func TestFailuresOfAHostAreToldWithoutTheToken(t *testing.T) {
 				g := NewWithT(t)
 				server := httptest.NewServer(c.handler)
 				t.Cleanup(server.Close)
-				host, err := Open(hostType, Repository{URL: server.URL + "/org/fleet", Token: "t0ken"})
+				host, err := NewHosts().Open(hostType, Repository{URL: server.URL + "/org/fleet", Token: "t0ken"})
 				g.Expect(err).NotTo(HaveOccurred())
 				_, err = host.Find(t.Context(), "b")
 				g.Expect(err).To(HaveOccurred())

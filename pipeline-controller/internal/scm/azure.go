@@ -1,0 +1,346 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	// visualStudio is where organizations that came early to Azure DevOps have hosts of their own.
+	visualStudio = ".visualstudio.com"
+	// azureGit stands before the repository in each URL.
+	azureGit = "_git"
+	// azureVersion is that of the API. Azure DevOps refuses requests without one.
+	azureVersion = "7.1"
+	// azureClosed is what Azure DevOps calls a thread of comments that nobody needs to resolve.
+	azureClosed = "closed"
+)
+
+// azure is a repository on Azure DevOps, as a service or as a server.
+type azure struct {
+	location
+	rest rest
+	// pageSize is how many pull requests are listed at a time. Azure DevOps gives no more than 1000.
+	pageSize int
+}
+
+// azurePullRequest is a pull request as Azure DevOps has it.
+type azurePullRequest struct {
+	ID          int    `json:"pullRequestId"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	// Status is active, completed or abandoned.
+	Status string `json:"status"`
+	// MergeStatus is what a trial of the merge gave, such as conflicts.
+	MergeStatus   string      `json:"mergeStatus"`
+	SourceRefName string      `json:"sourceRefName"`
+	TargetRefName string      `json:"targetRefName"`
+	Head          azureCommit `json:"lastMergeSourceCommit"`
+	// ForkSource is set where the branch is another repository's.
+	ForkSource *struct{} `json:"forkSource"`
+}
+
+type azureCommit struct {
+	ID string `json:"commitId"`
+}
+
+func newAzure(repository Repository, connect connector) (Host, error) {
+	at, err := locateAzure(repository)
+	if err != nil {
+		return nil, err
+	}
+	authenticate, err := tokenOf(repository, password)
+	if err != nil {
+		return nil, err
+	}
+	api, err := connect(at.root, authenticate)
+	if err != nil {
+		return nil, err
+	}
+	at.secrets = authenticate.secrets
+	return &azure{location: at, pageSize: 100, rest: rest{
+		client: api.Client,
+		// Without it, a wrong token is answered with a redirect to a page for signing in.
+		header: http.Header{"X-TFS-FedAuthRedirect": {"Suppress"}},
+		words:  azureWords,
+	}}, nil
+}
+
+// locateAzure takes collection/project/_git/repository, and collection/_git/repository of a project of the same name. The
+// collection is an organization, or that of a server.
+func locateAzure(repository Repository) (location, error) {
+	const example = "the repository URL is not one of Azure DevOps: give one like https://dev.azure.com/organization/project/_git/repository"
+	root, segments, err := parseURL(repository)
+	if err != nil {
+		return location{}, err
+	}
+	last := len(segments) - 1
+	if segments[last-1] != azureGit {
+		return location{}, errors.New(example)
+	}
+	name, before := segments[last], segments[:last-1]
+	collection := min(azureCollection(root.Hostname(), before), len(before))
+	project := name
+	switch rest := before[collection:]; len(rest) {
+	case 0:
+	case 1:
+		project = rest[0]
+	default:
+		return location{}, errors.New(example)
+	}
+	at := newLocation(under(root, before[:collection]), project, name)
+	at.page = join(at.root, project, azureGit, name).String()
+	at.clone = at.page
+	return at, nil
+}
+
+// azureCollection returns how many of the segments before _git name the collection.
+func azureCollection(host string, before []string) int {
+	switch {
+	case host == "dev.azure.com":
+		return 1
+	case !strings.HasSuffix(host, visualStudio):
+		// A server has collections below a path of any length. Only of one segment it is clear that the project is left out.
+		return max(1, len(before)-1)
+	case len(before) > 0 && before[0] == "DefaultCollection":
+		return 1
+	default:
+		return 0
+	}
+}
+
+// address returns that of something in the repository's API.
+func (h *azure) address(query url.Values, path ...string) *url.URL {
+	address := join(h.root, append([]string{h.owner, "_apis", "git", "repositories", h.name}, path...)...)
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("api-version", azureVersion)
+	address.RawQuery = query.Encode()
+	return address
+}
+
+func (h *azure) pull(number int, path ...string) *url.URL {
+	return h.address(nil, append([]string{"pullrequests", strconv.Itoa(number)}, path...)...)
+}
+
+func (h *azure) Find(ctx context.Context, branch string) ([]PullRequest, error) {
+	numbers := map[int]bool{}
+	skip := 0
+	// Newest first, which can't be chosen: one that is opened meanwhile moves others to the next page, where they are seen again.
+	err := everyPage(func(page int) (int, error) {
+		address := h.address(url.Values{
+			"searchCriteria.status": {"all"}, "searchCriteria.sourceRefName": {"refs/heads/" + branch},
+			"$top": {strconv.Itoa(h.pageSize)}, "$skip": {strconv.Itoa(skip)},
+		}, "pullrequests")
+		var list struct {
+			Value []azurePullRequest `json:"value"`
+		}
+		if err := h.rest.call(ctx, http.MethodGet, address, nil, &list); err != nil {
+			return 0, h.failed("listing pull requests", err)
+		}
+		for _, pullRequest := range list.Value {
+			if pullRequest.ForkSource == nil && pullRequest.SourceRefName == "refs/heads/"+branch {
+				numbers[pullRequest.ID] = true
+			}
+		}
+		skip += len(list.Value)
+		if len(list.Value) < h.pageSize {
+			return 0, nil
+		}
+		return page + 1, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var found []PullRequest
+	for number := range numbers {
+		// A list has but the first 400 characters of each body.
+		pullRequest, err := h.Get(ctx, number)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, pullRequest)
+	}
+	return newestFirst(found), nil
+}
+
+func (h *azure) Get(ctx context.Context, number int) (PullRequest, error) {
+	pullRequest, err := h.get(ctx, number)
+	if err != nil {
+		return PullRequest{}, err
+	}
+	return h.fromAzure(pullRequest), nil
+}
+
+func (h *azure) get(ctx context.Context, number int) (azurePullRequest, error) {
+	var pullRequest azurePullRequest
+	if err := h.rest.call(ctx, http.MethodGet, h.pull(number), nil, &pullRequest); err != nil {
+		return azurePullRequest{}, h.failed(fmt.Sprintf("reading pull request %d", number), err)
+	}
+	return pullRequest, nil
+}
+
+func (h *azure) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
+	const doing = "opening a pull request"
+	if wanted.Branch == wanted.Base {
+		return PullRequest{}, h.location.failed(doing, ErrNoDifference, 0, nil)
+	}
+	type label struct {
+		Name string `json:"name"`
+	}
+	body := struct {
+		SourceRefName string  `json:"sourceRefName"`
+		TargetRefName string  `json:"targetRefName"`
+		Title         string  `json:"title"`
+		Description   string  `json:"description"`
+		IsDraft       bool    `json:"isDraft"`
+		Labels        []label `json:"labels,omitempty"`
+	}{"refs/heads/" + wanted.Branch, "refs/heads/" + wanted.Base, wanted.Title, wanted.Body, wanted.Draft, nil}
+	for _, name := range wanted.Labels {
+		body.Labels = append(body.Labels, label{name})
+	}
+	var answer azurePullRequest
+	if err := h.rest.call(ctx, http.MethodPost, h.address(nil, "pullrequests"), body, &answer); err != nil {
+		return PullRequest{}, h.failed(doing, err)
+	}
+	created := h.fromAzure(answer)
+	for _, reviewer := range wanted.Reviewers {
+		notTaken(&created, "reviewers", h.askForReview(ctx, created.Number, reviewer))
+	}
+	return created, nil
+}
+
+// askForReview takes people and groups by their id: their names are on another host, with another permission.
+func (h *azure) askForReview(ctx context.Context, number int, reviewer string) error {
+	noVote := map[string]int{"vote": 0}
+	if err := h.rest.call(ctx, http.MethodPut, h.pull(number, "reviewers", reviewer), noVote, nil); err != nil {
+		return h.failed(fmt.Sprintf("asking for a review of pull request %d", number), err)
+	}
+	return nil
+}
+
+func (h *azure) Close(ctx context.Context, number int) (PullRequest, error) {
+	return closeOpen(ctx, h, number, func() (PullRequest, error) {
+		var abandoned azurePullRequest
+		change := map[string]string{"status": "abandoned"}
+		if err := h.rest.call(ctx, http.MethodPatch, h.pull(number), change, &abandoned); err != nil {
+			return PullRequest{}, h.failed(fmt.Sprintf("closing pull request %d", number), err)
+		}
+		return h.fromAzure(abandoned), nil
+	})
+}
+
+func (h *azure) Comment(ctx context.Context, number int, text string) error {
+	type comment struct {
+		ParentCommentID int    `json:"parentCommentId"`
+		Content         string `json:"content"`
+		CommentType     string `json:"commentType"`
+	}
+	thread := struct {
+		Comments []comment `json:"comments"`
+		Status   string    `json:"status"`
+	}{[]comment{{Content: text, CommentType: "text"}}, azureClosed}
+	if err := h.rest.call(ctx, http.MethodPost, h.pull(number, "threads"), thread, nil); err != nil {
+		return h.failed(fmt.Sprintf("commenting on pull request %d", number), err)
+	}
+	return nil
+}
+
+// SetStatus sets it on the pull request itself: the branch policies of Azure DevOps do not look at those of commits.
+func (h *azure) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
+	genre, name, _ := strings.Cut(StatusContext, "/")
+	status := map[string]any{
+		"state": map[StatusState]string{
+			StatusPending: "pending", StatusSuccess: "succeeded", StatusFailure: "failed",
+		}[state],
+		"description": short(description),
+		"context":     map[string]string{"genre": genre, "name": name},
+	}
+	if err := h.rest.call(ctx, http.MethodPost, h.pull(pullRequest.Number, "statuses"), status, nil); err != nil {
+		return h.failed(fmt.Sprintf("setting a status of pull request %d", pullRequest.Number), err)
+	}
+	return nil
+}
+
+// Merge has Azure DevOps merge in the background.
+func (h *azure) Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error {
+	pullRequest, err := h.get(ctx, number)
+	if err != nil {
+		return err
+	}
+	doing := fmt.Sprintf("merging pull request %d", number)
+	// A conflict would be found in the background, where nobody is told.
+	if pullRequest.Status != "active" || pullRequest.MergeStatus == "conflicts" || pullRequest.Head.ID != headCommit {
+		return h.location.failed(doing, ErrNotMergeable, 0, nil)
+	}
+	change := map[string]any{
+		"status":                "completed",
+		"lastMergeSourceCommit": azureCommit{headCommit},
+		"completionOptions": map[string]string{
+			"mergeStrategy": map[MergeMethod]string{
+				MergeCommit: "noFastForward", MergeSquash: "squash", MergeRebase: "rebase",
+			}[method],
+		},
+	}
+	err = h.rest.call(ctx, http.MethodPatch, h.pull(number), change, nil)
+	if _, status := refusalOf(err); status == http.StatusConflict || status == http.StatusBadRequest {
+		return h.location.failed(doing, ErrNotMergeable, status, err)
+	}
+	if err != nil {
+		return h.failed(doing, err)
+	}
+	return nil
+}
+
+func (h *azure) failed(doing string, err error) error {
+	_, status := refusalOf(err)
+	var kind error
+	if status == http.StatusConflict && has(err.Error(), "tf401179") {
+		kind = ErrAlreadyExists
+	}
+	return h.location.failed(doing, kind, status, err)
+}
+
+func azureWords(content []byte) string {
+	var body struct {
+		Message string `json:"message"`
+	}
+	_ = json.Unmarshal(content, &body)
+	return body.Message
+}
+
+func (h *azure) fromAzure(p azurePullRequest) PullRequest {
+	return PullRequest{
+		Number:     p.ID,
+		URL:        h.page + "/pullrequest/" + strconv.Itoa(p.ID),
+		Title:      p.Title,
+		Body:       p.Description,
+		Branch:     strings.TrimPrefix(p.SourceRefName, "refs/heads/"),
+		Base:       strings.TrimPrefix(p.TargetRefName, "refs/heads/"),
+		HeadCommit: p.Head.ID,
+		State:      map[string]State{"active": StateOpen, "completed": StateMerged, "abandoned": StateClosed}[p.Status],
+	}
+}

@@ -1,0 +1,350 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// bitbucket is a repository on a Bitbucket Server or Data Center.
+type bitbucket struct {
+	location
+	rest rest
+	// pageSize is how many pull requests are listed at a time. Bitbucket gives no more than 1000, if not configured otherwise.
+	pageSize int
+}
+
+// bitbucketPullRequest is a pull request as Bitbucket has it.
+type bitbucketPullRequest struct {
+	ID          int    `json:"id"`
+	Version     int    `json:"version"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	// State is OPEN, MERGED or DECLINED.
+	State   string       `json:"state"`
+	FromRef bitbucketRef `json:"fromRef"`
+	ToRef   bitbucketRef `json:"toRef"`
+	Links   struct {
+		Self []struct {
+			Href string `json:"href"`
+		} `json:"self"`
+	} `json:"links"`
+}
+
+// bitbucketRef is one end of a pull request.
+type bitbucketRef struct {
+	ID           string              `json:"id"`
+	LatestCommit string              `json:"latestCommit,omitempty"`
+	Repository   bitbucketRepository `json:"repository"`
+}
+
+type bitbucketRepository struct {
+	ID      int    `json:"id,omitempty"`
+	Slug    string `json:"slug"`
+	Project struct {
+		Key string `json:"key"`
+	} `json:"project"`
+}
+
+func newBitbucket(repository Repository, connect connector) (Host, error) {
+	at, err := locateBitbucket(repository)
+	if err != nil {
+		return nil, err
+	}
+	authenticate, err := tokenOf(repository, bearer)
+	if err != nil {
+		return nil, err
+	}
+	api, err := connect(at.root, authenticate)
+	if err != nil {
+		return nil, err
+	}
+	at.secrets = authenticate.secrets
+	return &bitbucket{location: at, pageSize: 100, rest: rest{
+		client: api.Client,
+		// Bitbucket refuses what a form in somebody's browser could send.
+		header: http.Header{"X-Atlassian-Token": {"no-check"}},
+		words:  bitbucketWords,
+	}}, nil
+}
+
+// locateBitbucket takes what is cloned, …/scm/KEY/slug.git, or the repository's page, …/projects/KEY/repos/slug and
+// …/users/name/repos/slug. Whatever goes before is where Bitbucket is installed.
+func locateBitbucket(repository Repository) (location, error) {
+	root, segments, err := parseURL(repository)
+	if err != nil {
+		return location{}, err
+	}
+	if root.Hostname() == "bitbucket.org" {
+		return location{}, errors.New("bitbucket.org is Bitbucket Cloud, whose API is another one than that of bitbucket-server")
+	}
+	last := len(segments) - 1
+	if segments[last] == "browse" && last > 0 {
+		last--
+	}
+	name := segments[last]
+	var owner string
+	var before int
+	switch {
+	case last >= 2 && segments[last-2] == "scm":
+		owner, before = segments[last-1], last-2
+	case last >= 3 && segments[last-1] == "repos" && segments[last-3] == "projects":
+		owner, before = segments[last-2], last-3
+	case last >= 3 && segments[last-1] == "repos" && segments[last-3] == "users":
+		owner, before = "~"+segments[last-2], last-3
+	default:
+		return location{}, errors.New("the repository URL is not one of Bitbucket: give one like https://host/scm/project/repository.git")
+	}
+	at := newLocation(under(root, segments[:before]), owner, name)
+	at.page = join(at.root, "projects", owner, "repos", name).String()
+	at.clone = join(at.root, "scm", owner, name).String() + ".git"
+	return at, nil
+}
+
+// address returns that of something in the repository's API.
+func (h *bitbucket) address(path ...string) *url.URL {
+	return join(h.root, append([]string{"rest", "api", "1.0", "projects", h.owner, "repos", h.name}, path...)...)
+}
+
+func (h *bitbucket) pull(number int, path ...string) *url.URL {
+	return h.address(append([]string{"pull-requests", strconv.Itoa(number)}, path...)...)
+}
+
+func (h *bitbucket) Find(ctx context.Context, branch string) ([]PullRequest, error) {
+	var found []PullRequest
+	start := 0
+	// Where the first page starts is 0, which everyPage takes for no next one.
+	err := everyPage(func(int) (int, error) {
+		address := h.address("pull-requests")
+		address.RawQuery = url.Values{
+			"state": {"ALL"}, "direction": {"OUTGOING"}, "at": {"refs/heads/" + branch},
+			// Oldest first: one that is opened meanwhile moves no other to a page that was read already.
+			"order": {"OLDEST"},
+			"start": {strconv.Itoa(start)}, "limit": {strconv.Itoa(h.pageSize)},
+		}.Encode()
+		var page struct {
+			Values        []bitbucketPullRequest `json:"values"`
+			IsLastPage    bool                   `json:"isLastPage"`
+			NextPageStart int                    `json:"nextPageStart"`
+		}
+		if err := h.rest.call(ctx, http.MethodGet, address, nil, &page); err != nil {
+			return 0, h.failed("listing pull requests", err)
+		}
+		for _, pullRequest := range page.Values {
+			sameRepository := pullRequest.FromRef.Repository.ID == pullRequest.ToRef.Repository.ID
+			if sameRepository && pullRequest.FromRef.ID == "refs/heads/"+branch {
+				found = append(found, fromBitbucket(pullRequest))
+			}
+		}
+		start = page.NextPageStart
+		if page.IsLastPage {
+			return 0, nil
+		}
+		return start, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newestFirst(found), nil
+}
+
+func (h *bitbucket) Get(ctx context.Context, number int) (PullRequest, error) {
+	pullRequest, err := h.get(ctx, number)
+	return fromBitbucket(pullRequest), err
+}
+
+func (h *bitbucket) get(ctx context.Context, number int) (bitbucketPullRequest, error) {
+	var pullRequest bitbucketPullRequest
+	if err := h.rest.call(ctx, http.MethodGet, h.pull(number), nil, &pullRequest); err != nil {
+		return bitbucketPullRequest{}, h.failed(fmt.Sprintf("reading pull request %d", number), err)
+	}
+	return pullRequest, nil
+}
+
+func (h *bitbucket) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
+	created, err := h.create(ctx, wanted)
+	// Bitbucket takes all reviewers or none, and then no pull request.
+	if refused, _ := refusalOf(err); len(wanted.Reviewers) > 0 && refused != nil && h.is(refused, "InvalidPullRequestReviewersException") {
+		reviewers := err
+		wanted.Reviewers = nil
+		if created, err = h.create(ctx, wanted); err == nil {
+			notTaken(&created, "reviewers", h.failed("asking for a review", reviewers))
+			return created, nil
+		}
+	}
+	if err != nil {
+		return PullRequest{}, h.failed("opening a pull request", err)
+	}
+	return created, nil
+}
+
+func (h *bitbucket) create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
+	ref := func(branch string) bitbucketRef {
+		side := bitbucketRef{ID: "refs/heads/" + branch, Repository: bitbucketRepository{Slug: h.name}}
+		side.Repository.Project.Key = h.owner
+		return side
+	}
+	type user struct {
+		Name string `json:"name"`
+	}
+	type reviewer struct {
+		User user `json:"user"`
+	}
+	body := struct {
+		Title       string       `json:"title"`
+		Description string       `json:"description"`
+		FromRef     bitbucketRef `json:"fromRef"`
+		ToRef       bitbucketRef `json:"toRef"`
+		Reviewers   []reviewer   `json:"reviewers,omitempty"`
+		// Draft is known since 8.18.
+		Draft bool `json:"draft,omitempty"`
+	}{wanted.Title, wanted.Body, ref(wanted.Branch), ref(wanted.Base), nil, wanted.Draft}
+	for _, name := range wanted.Reviewers {
+		body.Reviewers = append(body.Reviewers, reviewer{user{name}})
+	}
+	var created bitbucketPullRequest
+	err := h.rest.call(ctx, http.MethodPost, h.address("pull-requests"), body, &created)
+	return fromBitbucket(created), err
+}
+
+func (h *bitbucket) Close(ctx context.Context, number int) (PullRequest, error) {
+	return closeOpen(ctx, h, number, func() (PullRequest, error) {
+		// What is read once more is the version that Bitbucket wants to be told.
+		pullRequest, err := h.get(ctx, number)
+		if err != nil {
+			return PullRequest{}, err
+		}
+		var declined bitbucketPullRequest
+		if err := h.rest.call(ctx, http.MethodPost, h.ofVersion(pullRequest, "decline"), struct{}{}, &declined); err != nil {
+			return PullRequest{}, h.failed(fmt.Sprintf("closing pull request %d", number), err)
+		}
+		return fromBitbucket(declined), nil
+	})
+}
+
+// ofVersion addresses what is to be done only if nobody has changed the pull request.
+func (h *bitbucket) ofVersion(pullRequest bitbucketPullRequest, action string) *url.URL {
+	address := h.pull(pullRequest.ID, action)
+	address.RawQuery = url.Values{"version": {strconv.Itoa(pullRequest.Version)}}.Encode()
+	return address
+}
+
+func (h *bitbucket) Comment(ctx context.Context, number int, text string) error {
+	if err := h.rest.call(ctx, http.MethodPost, h.pull(number, "comments"), map[string]string{"text": text}, nil); err != nil {
+		return h.failed(fmt.Sprintf("commenting on pull request %d", number), err)
+	}
+	return nil
+}
+
+func (h *bitbucket) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
+	address := join(h.root, "rest", "build-status", "1.0", "commits", pullRequest.HeadCommit)
+	status := map[string]string{
+		"key": StatusContext, "name": StatusContext, "url": pullRequest.URL, "description": short(description),
+		"state": map[StatusState]string{
+			StatusPending: "INPROGRESS", StatusSuccess: "SUCCESSFUL", StatusFailure: "FAILED",
+		}[state],
+	}
+	if err := h.rest.call(ctx, http.MethodPost, address, status, nil); err != nil {
+		return h.failed("setting a status of commit "+pullRequest.HeadCommit, err)
+	}
+	return nil
+}
+
+func (h *bitbucket) Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error {
+	pullRequest, err := h.get(ctx, number)
+	if err != nil {
+		return err
+	}
+	doing := fmt.Sprintf("merging pull request %d", number)
+	if pullRequest.State != "OPEN" || pullRequest.FromRef.LatestCommit != headCommit {
+		return h.location.failed(doing, ErrNotMergeable, 0, nil)
+	}
+	strategy := map[MergeMethod]string{MergeCommit: "no-ff", MergeSquash: "squash", MergeRebase: "rebase-ff-only"}[method]
+	err = h.rest.call(ctx, http.MethodPost, h.ofVersion(pullRequest, "merge"), map[string]string{"strategyId": strategy}, nil)
+	if _, status := refusalOf(err); status == http.StatusConflict {
+		return h.location.failed(doing, ErrNotMergeable, status, err)
+	}
+	if err != nil {
+		return h.failed(doing, err)
+	}
+	return nil
+}
+
+func (h *bitbucket) failed(doing string, err error) error {
+	refused, status := refusalOf(err)
+	var kind error
+	switch {
+	case refused == nil:
+	case h.is(refused, "DuplicatePullRequestException"):
+		kind = ErrAlreadyExists
+	case h.is(refused, "EmptyPullRequestException"):
+		kind = ErrNoDifference
+	}
+	return h.location.failed(doing, kind, status, err)
+}
+
+type bitbucketErrors struct {
+	Errors []struct {
+		Message       string `json:"message"`
+		ExceptionName string `json:"exceptionName"`
+	} `json:"errors"`
+}
+
+// is tells whether a refusal is of a kind, which has been in more than one package.
+func (h *bitbucket) is(refused *refusal, exception string) bool {
+	var body bitbucketErrors
+	_ = json.Unmarshal(refused.body, &body)
+	for _, refusal := range body.Errors {
+		if strings.HasSuffix(refusal.ExceptionName, "."+exception) {
+			return true
+		}
+	}
+	return false
+}
+
+func bitbucketWords(content []byte) string {
+	var body bitbucketErrors
+	_ = json.Unmarshal(content, &body)
+	var words []string
+	for _, refusal := range body.Errors {
+		words = append(words, refusal.Message)
+	}
+	return strings.Join(words, ": ")
+}
+
+func fromBitbucket(p bitbucketPullRequest) PullRequest {
+	pullRequest := PullRequest{
+		Number:     p.ID,
+		Title:      p.Title,
+		Body:       p.Description,
+		Branch:     strings.TrimPrefix(p.FromRef.ID, "refs/heads/"),
+		Base:       strings.TrimPrefix(p.ToRef.ID, "refs/heads/"),
+		HeadCommit: p.FromRef.LatestCommit,
+		State:      map[string]State{"OPEN": StateOpen, "MERGED": StateMerged, "DECLINED": StateClosed}[p.State],
+	}
+	if len(p.Links.Self) > 0 {
+		pullRequest.URL = p.Links.Self[0].Href
+	}
+	return pullRequest
+}

@@ -1,0 +1,197 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scm
+
+import (
+	"context"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+const (
+	appIDKey           = "githubAppID"
+	appInstallationKey = "githubAppInstallationID"
+	appPrivateKeyKey   = "githubAppPrivateKey"
+	appBaseURLKey      = "githubAppBaseURL"
+
+	// AppUsername is the user name that Git sends with an installation's token.
+	AppUsername = "x-access-token"
+
+	// clockSkew is how far a host's clock may be behind.
+	clockSkew = 30 * time.Second
+	// refreshBefore is how long before its end an installation's token is replaced: what is begun with it is to end with it.
+	refreshBefore = 10 * time.Minute
+	// rememberedTokens is how many installation tokens are kept out of errors: one of them lives for an hour.
+	rememberedTokens = 3
+)
+
+// GitHubApp authenticates as the installation of a GitHub App, by tokens of an hour each.
+type GitHubApp struct {
+	ID, InstallationID int64
+	// PrivateKey is the App's RSA key in PEM.
+	PrivateKey Token
+	// BaseURL is the address of the API. Empty, it is derived from the repository's URL.
+	BaseURL string
+}
+
+// GitHubAppFromSecret reads the keys that Flux has for GitHub Apps. It returns nil where none of them is there.
+func GitHubAppFromSecret(data map[string][]byte) (*GitHubApp, error) {
+	present := func(key string) bool { return len(data[key]) > 0 }
+	if !slices.ContainsFunc([]string{appIDKey, appInstallationKey, appPrivateKeyKey}, present) {
+		return nil, nil
+	}
+	app := &GitHubApp{PrivateKey: Token(data[appPrivateKeyKey]), BaseURL: strings.TrimSpace(string(data[appBaseURLKey]))}
+	if app.PrivateKey == "" {
+		return nil, fmt.Errorf("'%s' is missing", appPrivateKeyKey)
+	}
+	for key, number := range map[string]*int64{appIDKey: &app.ID, appInstallationKey: &app.InstallationID} {
+		parsed, err := strconv.ParseInt(strings.TrimSpace(string(data[key])), 10, 64)
+		if err != nil || parsed <= 0 {
+			return nil, fmt.Errorf("'%s' is not there, or not a number", key)
+		}
+		*number = parsed
+	}
+	return app, nil
+}
+
+// appCredential holds the token of an App's installation, and gets a new one in time.
+type appCredential struct {
+	app GitHubApp
+	api url.URL
+	key *rsa.PrivateKey
+	now func() time.Time
+
+	token   string
+	expires time.Time
+
+	mu sync.Mutex
+	// issued are the newest tokens, and what they were asked for with.
+	issued []string
+}
+
+func newAppCredential(app GitHubApp, api url.URL, now func() time.Time) (*appCredential, error) {
+	key, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(app.PrivateKey))
+	if err != nil {
+		// The library's own words are kept out: they are about what was in the key.
+		return nil, fmt.Errorf("'%s' is not an RSA key in PEM", appPrivateKeyKey)
+	}
+	return &appCredential{app: app, api: api, key: key, now: now}, nil
+}
+
+func (c *appCredential) id() string {
+	return fmt.Sprintf("%d/%d/%s/%s", c.app.ID, c.app.InstallationID, &c.api, string(c.app.PrivateKey))
+}
+
+func (c *appCredential) authorization(ctx context.Context, ask exchange) (string, error) {
+	if c.token == "" || !c.now().Add(refreshBefore).Before(c.expires) {
+		if err := c.refresh(ctx, ask); err != nil {
+			return "", err
+		}
+	}
+	return "Bearer " + c.token, nil
+}
+
+// refused has the next request get a new token: this one was revoked.
+func (c *appCredential) refused() { c.token = "" }
+
+func (c *appCredential) secrets() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.issued)
+}
+
+// refresh asks for a token of the installation.
+func (c *appCredential) refresh(ctx context.Context, ask exchange) error {
+	proof, err := c.proof()
+	if err != nil {
+		return err
+	}
+	address := c.api.JoinPath("app", "installations", strconv.FormatInt(c.app.InstallationID, 10), "access_tokens")
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "application/vnd.github+json")
+	request.Header.Set("Authorization", "Bearer "+proof)
+	response, err := ask(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusCreated {
+		return c.notIssued(response)
+	}
+	var issued struct {
+		Token   string    `json:"token"`
+		Expires time.Time `json:"expires_at"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&issued); err != nil || issued.Token == "" {
+		return errors.New("the host's answer to a GitHub App has no token")
+	}
+	c.token, c.expires = issued.Token, issued.Expires
+	c.remember(issued.Token)
+	return nil
+}
+
+// proof is what the App shows that it is itself. It is good for one request.
+func (c *appCredential) proof() (string, error) {
+	issued := c.now().Add(-clockSkew)
+	proof, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{
+		Issuer:    strconv.FormatInt(c.app.ID, 10),
+		IssuedAt:  jwt.NewNumericDate(issued),
+		ExpiresAt: jwt.NewNumericDate(issued.Add(5 * time.Minute)),
+	}).SignedString(c.key)
+	if err != nil {
+		return "", errors.New("signing as GitHub App failed")
+	}
+	c.remember(proof)
+	return proof, nil
+}
+
+func (c *appCredential) remember(secret string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.issued = append(c.issued, secret)
+	c.issued = c.issued[max(0, len(c.issued)-2*rememberedTokens):]
+}
+
+// notIssued says why there is no token: the App, or its installation, is not what the Secret says.
+func (c *appCredential) notIssued(response *http.Response) error {
+	var body struct {
+		Message string `json:"message"`
+	}
+	content, _ := io.ReadAll(response.Body)
+	_ = json.Unmarshal(content, &body)
+	text := fmt.Sprintf("GitHub App %d got no token for its installation %d: status %d: %s",
+		c.app.ID, c.app.InstallationID, response.StatusCode, body.Message)
+	if response.StatusCode < http.StatusInternalServerError {
+		return fmt.Errorf("%w: %s", ErrUnauthorized, text)
+	}
+	return errors.New(text)
+}
