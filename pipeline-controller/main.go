@@ -48,6 +48,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/controller"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
@@ -144,7 +145,7 @@ func run(ctx context.Context, opts options) error {
 		Client:        mgr.GetClient(),
 		Announcer:     announcer,
 		Live:          mgr.GetAPIReader(),
-		PullRequests:  &promote.PullRequests{Secrets: mgr.GetAPIReader(), Clones: clones},
+		PullRequests:  &promote.PullRequests{Secrets: mgr.GetAPIReader(), Hosts: scm.NewHosts(), Clones: clones},
 		Notifications: &promote.Notifications{Address: opts.eventsAddr, Controller: controllerName},
 		// A controller of one namespace sees no others.
 		NoCrossNamespaceRefs: opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces,

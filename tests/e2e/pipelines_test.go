@@ -228,13 +228,13 @@ spec:
 		Expect(github.Count("", "manual")).To(BeZero(), "the Git host isn't even asked")
 	})
 
-	It("is refused where the Git host is of a kind that is not supported", func(ctx SpecContext) {
+	It("needs the kind of the Git host where the URL doesn't tell it", func(ctx SpecContext) {
 		secret(ctx, "elsewhere", token)
 		pipeline(ctx, "elsewhere", "")
-		patch := `[{"op":"replace","path":"/spec/promotion/strategy/pull-request/type","value":"gitlab"}]`
+		patch := `[{"op":"remove","path":"/spec/promotion/strategy/pull-request/type"}]`
 		Expect(world.Client.Patch(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "elsewhere"),
 			client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
-		Eventually(ctx, ready("elsewhere")).Should(HaveField("Message", ContainSubstring("gitlab")))
+		Eventually(ctx, ready("elsewhere")).Should(HaveField("Message", ContainSubstring("set the type to one of azure-devops, bitbucket-server, gitea, github, gitlab")))
 	})
 
 	It("is not attempted while a target can't be read", func(ctx SpecContext) {
@@ -327,8 +327,11 @@ spec:
 		all, err := github.PullRequests(owner, "superseded")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(all).To(ConsistOf(
-			And(HaveField("Number", 1), HaveField("State", "closed"), HaveField("Merged", false), HaveField("Comments", HaveLen(1))),
-			And(HaveField("Number", 2), HaveField("State", "open"))))
+			And(HaveField("Number", 1), HaveField("State", "closed"), HaveField("Merged", false), HaveField("Comments", HaveExactElements(
+				HaveField("Body", HavePrefix("Closed by Sluice: superseded by v3.0.0")),
+				HaveField("Body", HaveSuffix("/superseded/pull/2")),
+			))),
+			And(HaveField("Number", 2), HaveField("State", "open"), HaveField("Body", ContainSubstring("/superseded/pull/1")))))
 		Expect(branches("superseded")).To(HaveLen(2))
 
 		history := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "superseded"), "status", "environments", "two", "history")

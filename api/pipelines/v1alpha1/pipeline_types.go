@@ -29,6 +29,9 @@ const (
 
 	// PipelineFinalizer keeps a deleted Pipeline until its open pull requests were closed, for a minute at most.
 	PipelineFinalizer = "finalizers.pipelines.weave.works"
+
+	// WebhookAnnotation holds when a webhook last had the Pipeline's pull requests looked at.
+	WebhookAnnotation = "pipelines.weave.works/webhookReceivedAt"
 )
 
 // PipelineSpec is the desired state of a Pipeline.
@@ -171,11 +174,11 @@ const (
 
 // PullRequestPromotion promotes by a pull request.
 type PullRequestPromotion struct {
-	// Type is the kind of Git host. This version opens pull requests on 'github' and 'gitea'; a promotion of another type
-	// fails with a message that says so.
+	// Type is the kind of Git host. It may be left out where the URL tells: for github.com, gitlab.com, dev.azure.com and
+	// visualstudio.com.
 	// +kubebuilder:validation:Enum=github;gitlab;bitbucket-server;azure-devops;gitea
-	// +required
-	Type GitProviderType `json:"type"`
+	// +optional
+	Type GitProviderType `json:"type,omitempty"`
 
 	// URL is the HTTPS address of the repository that holds the marked fields.
 	// +required
@@ -187,13 +190,62 @@ type PullRequestPromotion struct {
 
 	// SecretRef names a Secret in the Pipeline's namespace: 'username' and 'password' for Git, 'token' for the API of the
 	// Git host, each standing in for the other when it is absent, and 'ca.crt' or 'caFile' for a host with a CA of its own.
+	// On GitHub, the keys of a GitHub App, as Flux names them, can take the place of a token: 'githubAppID',
+	// 'githubAppInstallationID' and 'githubAppPrivateKey'.
 	// +required
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 
 	// Commit says who commits are by, and what signs them.
 	// +optional
 	Commit *CommitSettings `json:"commit,omitempty"`
+
+	// Labels are put on pull requests, on Git hosts that have labels.
+	// +kubebuilder:validation:MaxItems=20
+	// +optional
+	Labels []string `json:"labels,omitempty"`
+
+	// Reviewers are asked to review pull requests, by their names on the Git host. A team of GitHub is named 'org/team'.
+	// +kubebuilder:validation:MaxItems=20
+	// +optional
+	Reviewers []string `json:"reviewers,omitempty"`
+
+	// Draft opens pull requests as drafts, which can't be merged until a person says that they are ready. Defaults to false.
+	// +optional
+	Draft bool `json:"draft,omitempty"`
+
+	// Merge says who merges pull requests: people ('manual', the default), or Sluice ('auto') once the Git host says that it
+	// can be merged, as long as all preconditions hold and nobody else has pushed to its branch.
+	// +optional
+	Merge MergeMode `json:"merge,omitempty"`
+
+	// MergeMethod is how Sluice merges: 'merge' (default), 'squash' or 'rebase'.
+	// +optional
+	MergeMethod MergeMethod `json:"mergeMethod,omitempty"`
 }
+
+// MergeMode says who merges pull requests.
+// +kubebuilder:validation:Enum=manual;auto
+type MergeMode string
+
+const (
+	// MergeManual leaves merging to people.
+	MergeManual MergeMode = "manual"
+	// MergeAuto merges once the Git host lets it.
+	MergeAuto MergeMode = "auto"
+)
+
+// MergeMethod is how the commits of a pull request get into the base branch.
+// +kubebuilder:validation:Enum=merge;squash;rebase
+type MergeMethod string
+
+const (
+	// MergeCommit adds a commit with two parents.
+	MergeCommit MergeMethod = "merge"
+	// MergeSquash makes one commit of all.
+	MergeSquash MergeMethod = "squash"
+	// MergeRebase makes the commits anew on top of the base branch.
+	MergeRebase MergeMethod = "rebase"
+)
 
 // CommitSettings say who commits are by, and what signs them. They are written as in Flux's ImageUpdateAutomation.
 type CommitSettings struct {
@@ -434,7 +486,7 @@ type PreconditionStatus struct {
 	NextTransitionTime *metav1.Time `json:"nextTransitionTime,omitempty"`
 }
 
-// PullRequestStatus identifies a pull request.
+// PullRequestStatus is a pull request, and what was done about it.
 type PullRequestStatus struct {
 	// URL at which a person finds the pull request.
 	URL string `json:"url"`
@@ -448,6 +500,40 @@ type PullRequestStatus struct {
 	// HeadCommit is the commit at the head of the branch.
 	// +optional
 	HeadCommit string `json:"headCommit,omitempty"`
+
+	// Commit was at the head when the pull request was opened. While another one is, it is not merged automatically.
+	// +optional
+	Commit string `json:"commit,omitempty"`
+
+	// Gates is the commit status 'sluice/gates' as it was last set.
+	// +optional
+	Gates *GatesCommitStatus `json:"gates,omitempty"`
+
+	// Attempts counts the attempts to set the commit status or to merge since the last one that succeeded.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+
+	// LastError is why the last of these attempts failed.
+	// +optional
+	LastError string `json:"lastError,omitempty"`
+
+	// NextAttemptTime is when the next attempt is made.
+	// +optional
+	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
+}
+
+// GatesCommitStatus is the commit status 'sluice/gates', which lets a Git host keep a pull request from being merged while the
+// promotion's preconditions aren't met.
+type GatesCommitStatus struct {
+	// Commit that the status was set on.
+	Commit string `json:"commit"`
+
+	// Met tells whether the status is 'success', since all preconditions are met, or 'failure'.
+	Met bool `json:"met"`
+
+	// Description is the text of the status.
+	// +optional
+	Description string `json:"description,omitempty"`
 }
 
 // Pipeline carries a revision of an application from environment to environment.

@@ -39,6 +39,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -48,8 +49,12 @@ import (
 const (
 	approvalPath  = "/approval/"
 	promotionPath = "/promotion/"
+	webhookPath   = "/webhook/"
 
-	maxBody   = 16 << 10
+	maxBody = 16 << 10
+	// maxWebhook is the most that GitHub sends. It isn't held.
+	maxWebhook = 25 << 20
+
 	maxHeader = 16 << 10
 	// maxConnections bounds what strangers can make the controller hold. A connection has one request at a time.
 	maxConnections = 256
@@ -73,6 +78,12 @@ type Creator interface {
 	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
 }
 
+// WebhookReceiver takes webhooks of Git hosts.
+type WebhookReceiver interface {
+	// Receive tells whether a webhook is signed with the key in that Secret, and acts on it if so.
+	Receive(ctx context.Context, header http.Header, body io.Reader, secret types.NamespacedName) (bool, error)
+}
+
 // Server is the endpoint. Every replica of the controller serves it, not just the leader.
 type Server struct {
 	// Addr is the address it listens at.
@@ -85,6 +96,8 @@ type Server struct {
 	Creator Creator
 	// Username returns the name that the API server knows the controller by, the only one in which it can approve.
 	Username func(context.Context) (string, error)
+	// Webhooks takes the webhooks that come to the same address.
+	Webhooks WebhookReceiver
 	// AllowLegacySignatures accepts signatures of the body alone. Such a request can be repeated by whoever sees it, for ever, and for
 	// other promotions too.
 	AllowLegacySignatures bool
@@ -186,21 +199,14 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) answer {
 	case strings.HasPrefix(path+"/", promotionPath):
 		return failure(http.StatusGone, "Sluice watches what Pipelines target and needs no notifications: "+
 			"the Alert and the Provider that send this can be removed")
+	case strings.HasPrefix(path, webhookPath):
+		return s.webhook(w, r, strings.TrimPrefix(path, webhookPath))
 	case !strings.HasPrefix(path, approvalPath):
-		return failure(http.StatusNotFound, "not found: approvals are POSTed to /approval/<namespace>/<pipeline>/<environment>/<revision>")
-	case r.Method != http.MethodPost:
-		refused := failure(http.StatusMethodNotAllowed, "approvals are POSTed")
-		refused.header = map[string]string{"Allow": http.MethodPost}
-		return refused
+		return notFound()
 	}
 	asked, ok := parse(strings.TrimPrefix(path, approvalPath))
-	if !ok {
-		return failure(http.StatusNotFound, "not found: approvals are POSTed to /approval/<namespace>/<pipeline>/<environment>/<revision>")
-	}
-	if wait := s.limiter.wait(clientOf(r.RemoteAddr), s.Now()); wait > 0 {
-		refused := failure(http.StatusTooManyRequests, "too many requests")
-		refused.header = map[string]string{"Retry-After": strconv.Itoa(int((wait + time.Second - 1) / time.Second))}
-		return refused
+	if refused := s.admit(r, ok); refused != nil {
+		return *refused
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
@@ -213,4 +219,52 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	return s.approve(ctx, r, asked, body)
+}
+
+// admit returns the refusal of a request that isn't POSTed, names nothing, or comes too soon after others.
+func (s *Server) admit(r *http.Request, found bool) *answer {
+	var refused answer
+	switch {
+	case r.Method != http.MethodPost:
+		refused = failure(http.StatusMethodNotAllowed, "approvals and webhooks are POSTed")
+		refused.header = map[string]string{"Allow": http.MethodPost}
+	case !found:
+		refused = notFound()
+	default:
+		wait := s.limiter.wait(clientOf(r.RemoteAddr), s.Now())
+		if wait == 0 {
+			return nil
+		}
+		refused = failure(http.StatusTooManyRequests, "too many requests")
+		refused.header = map[string]string{"Retry-After": strconv.Itoa(int((wait + time.Second - 1) / time.Second))}
+	}
+	return &refused
+}
+
+func notFound() answer {
+	return failure(http.StatusNotFound, "not found: approvals are POSTed to /approval/<namespace>/<pipeline>/<environment>/<revision>, webhooks to /webhook/<namespace>/<secret>")
+}
+
+// webhook answers a Git host.
+func (s *Server) webhook(w http.ResponseWriter, r *http.Request, path string) answer {
+	namespace, name, ok := strings.Cut(path, "/")
+	if refused := s.admit(r, ok && namespace != "" && name != "" && !strings.Contains(name, "/")); refused != nil {
+		return *refused
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	secret := types.NamespacedName{Namespace: namespace, Name: name}
+	signed, err := s.Webhooks.Receive(ctx, r.Header, http.MaxBytesReader(w, r.Body, maxWebhook), secret)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return failure(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxWebhook)
+	case err != nil:
+		s.Log.Error(err, "a webhook could not be checked", "secret", secret.String(), "client", r.RemoteAddr)
+		return failure(http.StatusServiceUnavailable, "the webhook could not be checked")
+	case !signed:
+		s.Log.Info("refused a webhook", "secret", secret.String(), "client", r.RemoteAddr)
+		return unauthorized()
+	}
+	return answer{code: http.StatusAccepted}
 }

@@ -27,6 +27,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/webhook"
 )
 
 // Options are settings of the endpoint.
@@ -39,7 +41,7 @@ type Options struct {
 
 // BindFlags makes flags of the options.
 func (o *Options) BindFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.Addr, "approval-addr", ":9292", "The address the approval endpoint binds to. Empty for none.")
+	flags.StringVar(&o.Addr, "approval-addr", ":9292", "The address the endpoint for approvals and webhooks binds to. Empty for none.")
 	flags.BoolVar(&o.AllowLegacySignatures, "allow-legacy-approval-signatures", false,
 		"Accept approvals that are signed without their path and time. Whoever sees one can repeat it.")
 }
@@ -52,6 +54,11 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	if err := metrics.Registry.Register(requests); err != nil {
 		return err
 	}
+	log := ctrl.Log.WithName("approvals")
+	webhooks := webhook.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetClient(), log)
+	if err := mgr.Add(webhooks); err != nil {
+		return err
+	}
 	return mgr.Add(&Server{
 		Addr:                  options.Addr,
 		Reader:                mgr.GetClient(),
@@ -60,7 +67,8 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		Username:              ownName(mgr.GetClient()),
 		AllowLegacySignatures: options.AllowLegacySignatures,
 		Now:                   time.Now,
-		Log:                   ctrl.Log.WithName("approvals"),
+		Webhooks:              webhooks,
+		Log:                   log,
 	})
 }
 

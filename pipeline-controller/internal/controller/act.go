@@ -47,6 +47,7 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 	defer cancel()
 	ctrl.LoggerFrom(ctx).Info("acting", "action", action.Kind, "environment", action.Environment, "revision", action.Revision)
 
+	recorded := pipeline.Status.Environments[action.Environment].Promotion.PullRequest
 	confirm := func(ctx context.Context) (string, error) { return r.confirm(ctx, pipeline, action) }
 	switch action.Kind {
 	case plan.OpenPullRequest:
@@ -55,6 +56,12 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 		// Cut off halfway it may have been delivered or not. It has a timeout of its own.
 		ctx := context.WithoutCancel(ctx)
 		return r.Notifications.Notify(ctx, promotion, confirm)
+	case plan.ReportGates:
+		return r.PullRequests.ReportGates(ctx, promotion, recorded, action.Gates)
+	case plan.Merge:
+		// Whether it was merged is to be seen at once.
+		defer r.looks.forget(pipeline.UID, action.Environment)
+		return r.PullRequests.Merge(ctx, promotion, recorded, confirm)
 	default:
 		return r.PullRequests.Withdraw(ctx, promotion, action.Why)
 	}

@@ -39,6 +39,7 @@ const (
 
 // finalize closes the pull requests of a deleted Pipeline, as well as can be done in a minute, and lets it go.
 func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1.Pipeline) (ctrl.Result, error) {
+	r.looks.forgetPipeline(pipeline.UID)
 	if !controllerutil.ContainsFinalizer(pipeline, pipelinesv1.PipelineFinalizer) {
 		return ctrl.Result{}, nil
 	}

@@ -37,6 +37,8 @@ var transitions = map[pipelinesv1.PromotionState][]pipelinesv1.PromotionState{
 	"unattempted": {"created", "failed", "succeeded", "abandoned"},
 	"failed":      {"created", "succeeded", "abandoned"},
 	"created":     {"succeeded", "abandoned"},
+	// Its pull request was reopened by a person, and may have been merged before anybody has looked.
+	"abandoned": {"created", "succeeded"},
 }
 
 // past is what the model remembers of the promotions into an environment.
@@ -259,6 +261,9 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 	if attempts != 0 {
 		m.checkClaim(p, env, before, after, attempts)
 	}
+	if was != nil && idOfRecord(env, was) == idOfRecord(env, is) && was.PullRequest != nil && is.PullRequest != nil && is.PullRequest.Attempts > was.PullRequest.Attempts {
+		m.checkStepClaim(p, env, before, after)
+	}
 	if is.ArrivalTime != nil && (was == nil || was.ArrivalTime == nil) {
 		m.checkArrival(p, env, after)
 	}
@@ -285,6 +290,10 @@ func (m *model) checkStep(p *process, env string, was, is *pipelinesv1.Promotion
 		return
 	}
 	m.count(fmt.Sprintf("%s → %s", was.State, is.State))
+	if was.State == pipelinesv1.PromotionAbandoned && is.State == pipelinesv1.PromotionCreated {
+		pr := m.host.pullRequest(is.PullRequest.Number)
+		pr.foreign, pr.endSeen = m.disowned[pr.id] || m.overlapped[pr.id], false
+	}
 	if !slices.Contains(transitions[was.State], is.State) && !(p.overtaken && !was.State.Ended()) {
 		m.fail("%s takes %s into %s from %s to %s", p.name, is.Revision, env, was.State, is.State)
 	}
@@ -337,8 +346,8 @@ func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pi
 		asked := before.Status.LastHandledReconcileAt != after.Status.LastHandledReconcileAt ||
 			before.Status.ObservedGeneration != after.Status.ObservedGeneration || before.Status.Revision != after.Status.Revision
 		switch {
-		case was.State.Ended():
-			m.fail("%s attempts %v, which is %s", p.name, id, was.State)
+		case is.State.Ended():
+			m.fail("%s attempts %v, which is %s", p.name, id, is.State)
 		case was.RateLimitedUntil != nil && now.Before(was.RateLimitedUntil.Time):
 			m.fail("%s attempts %v while the host is to be left alone", p.name, id)
 		case was.NextAttemptTime != nil && now.Before(was.NextAttemptTime.Time) && !asked:
@@ -353,6 +362,43 @@ func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pi
 	m.pastOf(env).lastStart = max(m.pastOf(env).lastStart, id.started)
 	m.count("actions claimed")
 	p.claim = &modelClaim{pipeline: after, id: id, reads: p.reads}
+}
+
+// checkStepClaim checks that a step of an open pull request is due, and lets the process take it.
+func (m *model) checkStepClaim(p *process, env string, before, after *pipelinesv1.Pipeline) {
+	was, is := recordIn(before, env), recordIn(after, env)
+	id, now := idOfRecord(env, is), m.now.Add(p.skew)
+	asked := before.Status.LastHandledReconcileAt != after.Status.LastHandledReconcileAt || before.Status.ObservedGeneration != after.Status.ObservedGeneration
+	switch {
+	case is.PullRequest.Attempts != was.PullRequest.Attempts+1 || p.claim != nil:
+		m.fail("%s claims several steps of %v at once", p.name, id)
+	case is.State != pipelinesv1.PromotionCreated:
+		m.fail("%s takes a step of %v, which is %s", p.name, id, is.State)
+	case is.RateLimitedUntil != nil && now.Before(is.RateLimitedUntil.Time):
+		m.fail("%s takes a step of %v while the host is to be left alone", p.name, id)
+	case was.PullRequest.NextAttemptTime != nil && now.Before(was.PullRequest.NextAttemptTime.Time) && !asked:
+		m.fail("%s takes a step of %v before its time", p.name, id)
+	}
+	p.claim = &modelClaim{pipeline: after, id: id, reads: p.reads}
+}
+
+// checkMerge checks that Sluice merges only what it is to merge, and what may go ahead.
+func (m *model) checkMerge(p *process, pr *modelPullRequest) {
+	if p.claim == nil || !p.hasConfirmed {
+		m.fail("%s merges pull request %d, which was not confirmed", p.name, pr.number)
+	}
+	promotion := p.claim.pipeline.PromotionInto(p.claim.pipeline.Environment(p.claim.id.environment))
+	stands := p.claim.observed().stand()
+	switch {
+	case pr.id.branch() != p.claim.id.branch():
+		m.fail("%s merges pull request %d of %v for %v", p.name, pr.number, pr.id, p.claim.id)
+	case promotion.Strategy.PullRequest.Merge != pipelinesv1.MergeAuto:
+		m.fail("%s merges pull request %d, which is for people to merge", p.name, pr.number)
+	case stands.environment != pr.id.environment || !sameRevision(stands.revision, pr.id.revision):
+		m.fail("%s merges pull request %d of %v, but the run of %s stands at %q", p.name, pr.number, pr.id, stands.revision, stands.environment)
+	case pr.reported == nil || !pr.reported.Met:
+		m.fail("%s merges pull request %d, whose commit status doesn't allow it", p.name, pr.number)
+	}
 }
 
 func (m *model) pastOf(env string) *past {
@@ -508,8 +554,17 @@ func (m *model) checkRecords(pipeline *pipelinesv1.Pipeline, stands standing) {
 // checkFollowed checks that a pull request which is said to be open is.
 func (m *model) checkFollowed(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
 	pr := m.host.pullRequest(record.PullRequest.Number)
-	if promotesByPullRequest(pipeline, env) && pr.state != "open" {
+	if !promotesByPullRequest(pipeline, env) {
+		return
+	}
+	if pr.state != "open" {
 		m.fail("%s is said to wait for pull request %d, which is %s", env, pr.number, pr.state)
+	}
+	promotion := pipeline.PromotionInto(pipeline.Environment(env))
+	open, _ := gatesOpen(promotion.Gates, m.cluster.gate)
+	met := open && approved(promotion, env, record.Revision, m.cluster.approvals())
+	if pr.reported == nil || pr.reported.Met != met {
+		m.fail("the commit status of pull request %d is %+v, and should say that the preconditions are met: %t", pr.number, pr.reported, met)
 	}
 }
 

@@ -52,6 +52,8 @@ type modelPullRequest struct {
 	closedBySluice bool
 	// endSeen is true once a process has seen that it isn't open any more.
 	endSeen bool
+	// reported is the commit status that was last set.
+	reported *pipelinesv1.GatesCommitStatus
 	// foreign is true if the Pipeline has no business with it any more, and need not know of it: see the places where it is set.
 	foreign bool
 }
@@ -200,7 +202,7 @@ func (p modelPullRequests) adopt(id promotionID) (outcome plan.Outcome, found bo
 
 func created(pr *modelPullRequest) plan.Outcome {
 	return plan.Outcome{State: pipelinesv1.PromotionCreated, Message: "waits to be merged", PullRequest: &pipelinesv1.PullRequestStatus{
-		URL: pr.url(), Number: int64(pr.number), Branch: pr.id.branch(), HeadCommit: "c0ffee",
+		URL: pr.url(), Number: int64(pr.number), Branch: pr.id.branch(), HeadCommit: "c0ffee", Commit: "c0ffee",
 	}}
 }
 
@@ -227,7 +229,45 @@ func (p modelPullRequests) Look(_ context.Context, promotion promote.Promotion, 
 	}
 	pr := p.model.host.pullRequest(recorded.Number)
 	pr.endSeen = pr.endSeen || pr.state != "open"
-	return plan.PullRequest{Merged: pr.state == "merged", Closed: pr.state == "closed", HeadCommit: "c0ffee"}
+	seen := plan.PullRequest{Merged: pr.state == "merged", HeadCommit: "c0ffee"}
+	if pr.state == "closed" {
+		seen.Closed = "closed without being merged"
+	}
+	return seen
+}
+
+func (p modelPullRequests) ReportGates(_ context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, gates pipelinesv1.GatesCommitStatus) plan.Outcome {
+	if err := p.onHost(fmt.Sprintf("set the status of %d", recorded.Number), func() { p.model.host.pullRequest(recorded.Number).reported = &gates }); err != nil {
+		return failed(err)
+	}
+	p.model.count("commit statuses set")
+	return plan.Outcome{State: pipelinesv1.PromotionCreated}
+}
+
+// Merge merges what is still open, as hosts do.
+func (p modelPullRequests) Merge(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome {
+	if why, err := p.confirmed(ctx, confirm); err != nil || why != "" {
+		return plan.Outcome{Message: why, Err: err}
+	}
+	merged := false
+	if err := p.onHost(fmt.Sprintf("merge %d", recorded.Number), func() { merged = p.merge(recorded.Number) }); err != nil {
+		return failed(err)
+	}
+	if !merged {
+		return plan.Outcome{Err: errors.New("not mergeable")}
+	}
+	return plan.Outcome{State: pipelinesv1.PromotionCreated}
+}
+
+func (p modelPullRequests) merge(number int64) bool {
+	pr := p.model.host.pullRequest(number)
+	if pr.state != "open" {
+		return false
+	}
+	p.model.checkMerge(p.process, pr)
+	p.model.host.merge(pr)
+	p.model.count("pull requests merged by Sluice")
+	return true
 }
 
 func (p modelPullRequests) Withdraw(_ context.Context, promotion promote.Promotion, why string) plan.Outcome {

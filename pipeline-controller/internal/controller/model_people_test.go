@@ -370,6 +370,9 @@ func (m *model) somePromotion() *pipelinesv1.Promotion {
 	}
 	if m.chance(m.pullRequestShare) {
 		promotion.Strategy.PullRequest = &pipelinesv1.PullRequestPromotion{Type: pipelinesv1.GitHub, URL: "https://git.example/fleet", BaseBranch: "main"}
+		if m.chance(0.3) {
+			promotion.Strategy.PullRequest.Merge = pipelinesv1.MergeAuto
+		}
 	}
 	if promotion.Strategy.PullRequest == nil || m.chance(0.02) {
 		promotion.Strategy.Notification = &pipelinesv1.NotificationPromotion{}

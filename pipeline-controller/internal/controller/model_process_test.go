@@ -127,6 +127,7 @@ func (p *process) restart() {
 	})
 	p.skew = time.Duration(m.random.IntN(5)-2) * m.profile.skew
 	p.due = m.now
+	p.reconciler.looks = looks{}
 	p.forget()
 	p.unrecorded = nil
 }

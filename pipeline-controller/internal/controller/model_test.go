@@ -130,6 +130,7 @@ func withoutTheWorld(t *testing.T) {
 func checkCoverage(t *testing.T, counts map[string]int) {
 	expected := []string{
 		"pull requests created", "pull requests adopted", "pull requests withdrawn", "events accepted", "events refused as duplicates",
+		"commit statuses set", "pull requests merged by Sluice",
 		"actions called off", "actions overtaken by another process", "conflicts", "crashes", "rate limits",
 	}
 	for from, all := range transitions {
@@ -362,9 +363,11 @@ func (m *model) heal() {
 	}
 }
 
-// settle lets processes end what they are at, and then reconcile whenever they are woken up, until they write nothing more.
+// settle lets processes end what they are at, and then reconcile whenever they are woken up, until they have looked at everything
+// and write nothing more.
 func (m *model) settle() {
-	for quiet, passes := 0, 0; quiet < 2*len(m.processes); passes++ {
+	lookedAgain := m.now.Add(latestLook + time.Minute)
+	for quiet, passes := 0, 0; quiet < 2*len(m.processes) || m.now.Before(lookedAgain); passes++ {
 		if passes > 2000 {
 			m.fail("the controller does not come to rest")
 		}

@@ -18,10 +18,6 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,9 +28,6 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
-
-// lookTimeout bounds a look at a pull request: a Git host that hangs must not keep a worker from other Pipelines for long.
-const lookTimeout = 10 * time.Second
 
 // observe gathers the world that a plan is made from.
 func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.Pipeline) (plan.World, error) {
@@ -47,12 +40,11 @@ func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.
 		return plan.World{}, err
 	}
 	world := plan.World{
-		Pipeline:     pipeline,
-		Targets:      map[string][]target.State{},
-		Gates:        gates,
-		Approvals:    approvals,
-		PullRequests: map[string]plan.PullRequest{},
-		Now:          r.Now(),
+		Pipeline:  pipeline,
+		Targets:   map[string][]target.State{},
+		Gates:     gates,
+		Approvals: approvals,
+		Now:       r.Now(),
 	}
 	for _, env := range pipeline.Spec.Environments {
 		for _, t := range env.Targets {
@@ -62,15 +54,7 @@ func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.
 	if pipeline.Spec.Suspend {
 		return world, nil
 	}
-	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
-		record := pipeline.Status.Environments[env].Promotion
-		if record == nil || record.State != pipelinesv1.PromotionCreated {
-			continue
-		}
-		if record.RateLimitedUntil == nil || !world.Now.Before(record.RateLimitedUntil.Time) {
-			world.PullRequests[env] = r.look(ctx, pipeline, env)
-		}
-	}
+	world.PullRequests = r.pullRequests(ctx, world)
 	return world, nil
 }
 
@@ -79,16 +63,6 @@ func (r *PipelineReconciler) readTarget(ctx context.Context, pipeline *pipelines
 		return target.Unknown("this version reads targets of the Pipeline's own cluster only: it does not follow clusterRef")
 	}
 	return r.Targets.Read(ctx, pipeline.Spec.AppRef, t.Namespace)
-}
-
-func (r *PipelineReconciler) look(ctx context.Context, pipeline *pipelinesv1.Pipeline, env string) plan.PullRequest {
-	promotion, ok := promotionOf(pipeline, env)
-	if !ok || promotion.Strategy.PullRequest == nil {
-		return plan.PullRequest{Err: errors.New("the environment is no longer promoted by pull request")}
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	return r.PullRequests.Look(ctx, promotion, pipeline.Status.Environments[env].Promotion.PullRequest)
 }
 
 // findGates returns the gates that the Pipeline refers to.
@@ -124,7 +98,11 @@ func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion
 		Environment: name,
 		Revision:    status.Promotion.Revision,
 		Started:     status.Promotion.StartTime,
+		Checked:     status.Promotion.Preconditions,
 		Strategy:    configured.Strategy,
+	}
+	if len(status.History) > 0 && status.History[0].Superseded {
+		promotion.Supersedes = status.History[0].PullRequest
 	}
 	for _, t := range status.Targets {
 		if t.Revision != "" {

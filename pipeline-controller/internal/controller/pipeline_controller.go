@@ -58,6 +58,10 @@ type PullRequests interface {
 	Look(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest
 	// Withdraw closes the pull request of a promotion, if there is one.
 	Withdraw(ctx context.Context, promotion promote.Promotion, why string) plan.Outcome
+	// ReportGates sets the commit status of a pull request.
+	ReportGates(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, gates pipelinesv1.GatesCommitStatus) plan.Outcome
+	// Merge merges a pull request as it was last seen.
+	Merge(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome
 }
 
 // Notifications promotes by notification.
@@ -83,6 +87,8 @@ type PipelineReconciler struct {
 	NoCrossNamespaceRefs bool
 	// Now is the clock.
 	Now func() time.Time
+
+	looks looks
 }
 
 // Reconcile takes the Pipeline from action to action until the plan has none left.

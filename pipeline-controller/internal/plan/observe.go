@@ -22,7 +22,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
@@ -67,37 +66,6 @@ func readyRevision(now target.State, before []pipelinesv1.TargetStatus, spec pip
 		}
 	}
 	return ""
-}
-
-// followPullRequests takes over what became of the pull requests.
-func (p *planner) followPullRequests() {
-	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
-		record := p.pipeline.Status.Environments[name].Promotion
-		if record == nil || record.State != pipelinesv1.PromotionCreated {
-			continue
-		}
-		seen, ok := p.PullRequests[name]
-		if !ok {
-			p.backoff(record)
-			continue
-		}
-		p.wakeAt(p.Now.Add(PullRequestPoll))
-		record.RateLimitedUntil = nil
-		switch {
-		case seen.Err != nil:
-			record.LastError = cut(seen.Err.Error(), longestError)
-			if !seen.RetryAt.IsZero() {
-				record.RateLimitedUntil = ptr(metav1.NewTime(seen.RetryAt))
-			}
-		case seen.Merged:
-			end(record, pipelinesv1.PromotionSucceeded, fmt.Sprintf("pull request %s was merged", record.PullRequest.URL), p.Now)
-		case seen.Closed:
-			end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("pull request %s was closed without being merged", record.PullRequest.URL), p.Now)
-		default:
-			record.LastError = ""
-			record.PullRequest.HeadCommit = seen.HeadCommit
-		}
-	}
 }
 
 // unknownTarget returns a verdict if the state of any target of the environment isn't known: unknown is not the same as

@@ -36,12 +36,8 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
-const (
-	// PullRequestPoll is how long after a look at an open pull request the next one is due, when nothing else happens.
-	PullRequestPoll = 30 * time.Second
-	// UnknownTargetPoll is how long after a target could not be read the next try is due.
-	UnknownTargetPoll = 30 * time.Second
-)
+// UnknownTargetPoll is how long after a target could not be read the next try is due.
+const UnknownTargetPoll = 30 * time.Second
 
 // World is all that a plan is made from.
 type World struct {
@@ -53,24 +49,10 @@ type World struct {
 	Gates gatingv1.Found
 	// Approvals are those of the Pipeline.
 	Approvals []pipelinesv1.PromotionApproval
-	// PullRequests holds, by environment, what became of the pull requests of promotions in state 'created'.
+	// PullRequests holds, by environment, what became of the pull requests of promotions that are created, or were abandoned.
 	PullRequests map[string]PullRequest
 	// Now is the time of the observation.
 	Now time.Time
-}
-
-// PullRequest is what was seen of a promotion's pull request.
-type PullRequest struct {
-	// Merged tells that it was merged.
-	Merged bool
-	// Closed tells that it was closed without being merged.
-	Closed bool
-	// RetryAt is when the Git host wants to be asked again, if it said so.
-	RetryAt time.Time
-	// HeadCommit is the commit at the head of its branch.
-	HeadCommit string
-	// Err says why the pull request could not be read; the other fields mean nothing then.
-	Err error
 }
 
 // ActionKind says what an Action does to the outside world.
@@ -83,6 +65,10 @@ const (
 	Notify ActionKind = "Notify"
 	// Withdraw closes the pull request of a promotion that another revision has superseded, and deletes its branch.
 	Withdraw ActionKind = "Withdraw"
+	// ReportGates sets the commit status of an open pull request.
+	ReportGates ActionKind = "ReportGates"
+	// Merge merges an open pull request.
+	Merge ActionKind = "Merge"
 )
 
 // Action is a step to take in the outside world, for the promotion that is identified by environment, revision and start.
@@ -93,6 +79,8 @@ type Action struct {
 	StartTime   metav1.Time
 	// Why says, for a Withdraw, what has taken the promotion's place.
 	Why string
+	// Gates is, for a ReportGates, what the commit status is to be.
+	Gates pipelinesv1.GatesCommitStatus
 }
 
 // Plan is what to do about a World.
@@ -133,6 +121,7 @@ func Next(world World) Plan {
 
 	unsettled := p.settle()
 	stands := p.run(unsettled)
+	p.tendPullRequests()
 	p.forgetEnvironments()
 	p.conclude(stands, unsettled)
 
@@ -306,7 +295,7 @@ func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Pro
 	record.Approvers = precondition.Approvers(input)
 	p.showPreconditions(status, current, results)
 	if record.State == pipelinesv1.PromotionCreated {
-		return p.awaitMerge(env.Name, record)
+		return p.awaitMerge(env.Name, promotion, record, results)
 	}
 	if !precondition.Met(results) {
 		return held(env.Name, record, results)
@@ -328,15 +317,6 @@ func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Pro
 	}
 	record.Message = "being promoted"
 	return progressing(pipelinesv1.PromotingReason, "%s: promoting %s", env.Name, revision.Short(current))
-}
-
-// awaitMerge says what a promotion with a pull request waits for.
-func (p *planner) awaitMerge(env string, record *pipelinesv1.PromotionRecord) verdict {
-	record.Message = fmt.Sprintf("pull request %s waits to be merged", record.PullRequest.URL)
-	if record.LastError != "" {
-		return broken(pipelinesv1.PullRequestUnknownReason, "%s: pull request %s can't be read: %s", env, record.PullRequest.URL, record.LastError)
-	}
-	return fine(pipelinesv1.PullRequestOpenReason, "%s: %s waits for pull request %s to be merged", env, revision.Short(record.Revision), record.PullRequest.URL)
 }
 
 // claim makes the action the plan's, unless it has one already, and counts the attempt. The record must be the one that the
@@ -392,7 +372,7 @@ func nextTry(record *pipelinesv1.PromotionRecord) string {
 }
 
 func (p *planner) wakeAt(t time.Time) {
-	if p.wake.IsZero() || t.Before(p.wake) {
+	if !t.IsZero() && (p.wake.IsZero() || t.Before(p.wake)) {
 		p.wake = t
 	}
 }

@@ -226,7 +226,7 @@ func TestNext(t *testing.T) {
 		},
 		{
 			name:  "a pull request that was closed unmerged is abandoned",
-			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Closed: true})), action: none, reason: "PromotionAbandoned", state: "abandoned",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Closed: "closed without being merged"})), action: none, reason: "PromotionAbandoned", state: "abandoned",
 		},
 		{
 			name:  "a pull request that can't be read is neither merged nor closed",

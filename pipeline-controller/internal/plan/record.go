@@ -41,6 +41,8 @@ const (
 	// more than 32768 bytes, and with it the whole status.
 	longestError   = 2000
 	longestMessage = 4000
+	// longestDescription is what every Git host takes as the text of a commit status.
+	longestDescription = 139
 )
 
 // Outcome is what came of an action.
@@ -70,9 +72,11 @@ func Record(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcome, now 
 		return false
 	}
 	switch {
+	case action.Kind == ReportGates || action.Kind == Merge:
+		return recordStep(pipeline, record, action, outcome, now)
 	case outcome.Err != nil:
 		record.LastError = cut(outcome.Err.Error(), longestError)
-		record.NextAttemptTime = ptr(metav1.NewTime(now.Add(backoffFor(pipeline, action.Environment, record))))
+		record.NextAttemptTime = ptr(metav1.NewTime(now.Add(backoffFor(pipeline, action.Environment, record.Revision, record.Attempts))))
 		if !outcome.RetryAt.IsZero() {
 			record.RateLimitedUntil = ptr(metav1.NewTime(outcome.RetryAt))
 		}
@@ -245,13 +249,13 @@ func (p *planner) showPreconditions(status *pipelinesv1.EnvironmentStatus, curre
 
 // backoffFor doubles with each attempt, up to a limit, and is spread by a fifth so that promotions which failed together
 // don't come back together. It depends on nothing but its arguments.
-func backoffFor(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) time.Duration {
+func backoffFor(pipeline *pipelinesv1.Pipeline, env, revision string, attempts int32) time.Duration {
 	wait := mostBackoff
-	if doublings := max(record.Attempts-1, 0); doublings < 10 {
+	if doublings := max(attempts-1, 0); doublings < 10 {
 		wait = min(firstBackoff<<doublings, mostBackoff)
 	}
 	hash := fnv.New32a()
-	fmt.Fprintf(hash, "%s/%s/%s/%d", pipeline.UID, env, record.Revision, record.Attempts)
+	fmt.Fprintf(hash, "%s/%s/%s/%d", pipeline.UID, env, revision, attempts)
 	spread := time.Duration(hash.Sum32()%1000) * wait / 5 / 1000
 	return (wait - spread).Round(time.Second)
 }

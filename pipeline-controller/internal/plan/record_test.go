@@ -71,7 +71,7 @@ func TestTransitions(t *testing.T) {
 		{"failed", "a retry failed", []func(*plan.World){attempt(failed)}, "failed"},
 		{"failed", "a retry delivered the notification", []func(*plan.World){spec(byNotification), attempt(plan.Outcome{State: "succeeded"})}, "succeeded"},
 		{"created", "the pull request was merged", []func(*plan.World){pullRequest("staging", plan.PullRequest{Merged: true}), pass}, "succeeded"},
-		{"created", "the pull request was closed", []func(*plan.World){pullRequest("staging", plan.PullRequest{Closed: true}), pass}, "abandoned"},
+		{"created", "the pull request was closed", []func(*plan.World){pullRequest("staging", plan.PullRequest{Closed: "closed without being merged"}), pass}, "abandoned"},
 		{"created", "nothing happened", []func(*plan.World){pullRequest("staging", plan.PullRequest{}), pass}, "created"},
 		{"unapproved", "a new revision is needed", []func(*plan.World){closedGate, newRevision, pass}, "unapproved"},
 		{"unattempted", "a new revision is needed", []func(*plan.World){closedGate, newRevision, pass}, "unapproved"},

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -65,18 +64,13 @@ func pending(format string, args ...any) *verdict {
 
 // held says which preconditions a promotion waits for.
 func held(env string, record *pipelinesv1.PromotionRecord, results []precondition.Result) verdict {
-	var waits []string
 	v := fine(pipelinesv1.WaitingForPreconditionsReason, "")
 	for _, result := range results {
-		if result.Met {
-			continue
-		}
-		waits = append(waits, result.Message)
-		if result.Broken {
+		if !result.Met && result.Broken {
 			v = broken(result.Reason, "")
 		}
 	}
-	record.Message = "waits: " + strings.Join(waits, "; ")
+	record.Message = "waits: " + unmet(results)
 	v.message = fmt.Sprintf("%s: %s %s", env, revision.Short(record.Revision), record.Message)
 	return v
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
 const (
@@ -124,9 +125,26 @@ func (p Promotion) body() string {
 | From | %s |
 | To | %s |
 
+%s
 Merging it promotes. Closing it abandons this promotion; the next revision gets a pull request of its own.
+The commit status %s tells whether the promotion's preconditions are met now.
 
-%s`, code(p.Pipeline.String()), code(p.Environment), from, code(p.Revision), "```text\n"+p.trailers()+"```\n")
+%s`, code(p.Pipeline.String()), code(p.Environment), from, code(p.Revision), p.checked(), code(scm.StatusContext), "```text\n"+p.trailers()+"```\n")
+}
+
+// checked lists what the promotion has waited for, and the pull request whose place it takes.
+func (p Promotion) checked() string {
+	var lines strings.Builder
+	for _, precondition := range p.Checked {
+		fmt.Fprintf(&lines, "- %s: %s\n", text(precondition.Type), text(precondition.Message))
+	}
+	if p.Supersedes != nil {
+		fmt.Fprintf(&lines, "- Supersedes %s\n", p.Supersedes.URL)
+	}
+	if lines.Len() == 0 {
+		return "It has waited for no preconditions.\n"
+	}
+	return "Checked before it was opened:\n\n" + lines.String()
 }
 
 // code shows a text of others in Markdown, so that it can be nothing but text.

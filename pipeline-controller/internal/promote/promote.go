@@ -41,6 +41,10 @@ type Promotion struct {
 	Started metav1.Time
 	// Running are the revisions that the environment's targets run now.
 	Running []string
+	// Checked are the preconditions that the promotion has waited for.
+	Checked []pipelinesv1.PreconditionStatus
+	// Supersedes is the pull request of another revision that was withdrawn for this promotion; nil if there was none.
+	Supersedes *pipelinesv1.PullRequestStatus
 	// Strategy is how the promotion is carried out.
 	Strategy pipelinesv1.Strategy
 }

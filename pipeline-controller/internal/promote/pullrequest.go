@@ -23,7 +23,7 @@ import (
 	"path"
 
 	"github.com/fluxcd/pkg/apis/meta"
-	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -43,34 +43,10 @@ var defaultAuthor = git.Author{Name: "Sluice", Email: "sluice@noreply.invalid"}
 type PullRequests struct {
 	// Secrets reads the Secrets of strategies, one at a time and uncached.
 	Secrets client.Reader
+	// Hosts opens repositories on their Git hosts.
+	Hosts *scm.Hosts
 	// Clones keeps repositories from one promotion to the next.
 	Clones *git.Clones
-}
-
-// access is what is needed to reach a promotion's repository.
-type access struct {
-	host   scm.Host
-	remote git.Remote
-}
-
-func (p *PullRequests) access(ctx context.Context, promotion Promotion) (access, error) {
-	strategy := promotion.Strategy.PullRequest
-	name := types.NamespacedName{Namespace: promotion.Pipeline.Namespace, Name: strategy.SecretRef.Name}
-	secret, err := readCredentials(ctx, p.Secrets, name)
-	if err != nil {
-		return access{}, err
-	}
-	host, err := scm.NewHosts().Open(string(strategy.Type), scm.Repository{
-		URL: strategy.URL, Token: scm.Token(secret.token), CABundle: secret.caBundle,
-	})
-	if err != nil {
-		return access{}, err
-	}
-	return access{host: host, remote: git.Remote{
-		URL:         strategy.URL,
-		Credentials: git.Credentials{Username: secret.username, Password: secret.password},
-		CABundle:    secret.caBundle,
-	}}, nil
 }
 
 // Open sees to it that the promotion has a pull request. It takes over one that an earlier attempt has made; otherwise it
@@ -99,8 +75,10 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 	if !pushed || err != nil {
 		return outcome, err
 	}
+	strategy := promotion.Strategy.PullRequest
 	opened, err := to.host.Create(ctx, scm.NewPullRequest{
-		Title: promotion.title(), Body: promotion.body(), Branch: promotion.branch(), Base: promotion.Strategy.PullRequest.BaseBranch,
+		Title: promotion.title(), Body: promotion.body(), Branch: promotion.branch(), Base: strategy.BaseBranch,
+		Labels: strategy.Labels, Reviewers: strategy.Reviewers, Draft: strategy.Draft,
 	})
 	if errors.Is(err, scm.ErrAlreadyExists) {
 		if outcome, found, err := adopt(ctx, to.host, promotion); found || err != nil {
@@ -110,7 +88,19 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 	if err != nil {
 		return plan.Outcome{}, err
 	}
+	linkSuccessor(ctx, to.host, promotion, opened)
 	return created(opened), nil
+}
+
+// linkSuccessor tells those who look at the pull request that was withdrawn where it goes on. It is a courtesy: the new one names
+// the old one in any case.
+func linkSuccessor(ctx context.Context, host scm.Host, promotion Promotion, opened scm.PullRequest) {
+	if promotion.Supersedes == nil {
+		return
+	}
+	if err := host.Comment(ctx, int(promotion.Supersedes.Number), "Superseded by "+opened.URL); err != nil {
+		ctrl.LoggerFrom(ctx).Info("the pull request that was withdrawn does not name its successor", "error", err.Error())
+	}
 }
 
 // push makes the promotion's branch hold one commit, with the marked fields set, on top of the base. It has pushed nothing if
@@ -168,7 +158,8 @@ func created(pr scm.PullRequest) plan.Outcome {
 		State:   pipelinesv1.PromotionCreated,
 		Message: fmt.Sprintf("pull request %s waits to be merged", pr.URL),
 		PullRequest: &pipelinesv1.PullRequestStatus{
-			URL: pr.URL, Number: int64(pr.Number), Branch: pr.Branch, HeadCommit: pr.HeadCommit,
+			URL: pr.URL, Number: int64(pr.Number), Branch: pr.Branch, HeadCommit: pr.HeadCommit, Commit: pr.HeadCommit,
+			LastError: pr.Warning,
 		},
 	}
 }
@@ -242,7 +233,61 @@ func (p *PullRequests) Look(ctx context.Context, promotion Promotion, recorded *
 		return plan.PullRequest{Err: fmt.Errorf("number %d is another pull request in %s: if the Pipeline was moved to this repository, start the promotion anew with the annotation %s",
 			recorded.Number, promotion.Strategy.PullRequest.URL, meta.ForceRequestAnnotation)}
 	}
-	return plan.PullRequest{Merged: pr.State == scm.StateMerged, Closed: pr.State == scm.StateClosed, HeadCommit: pr.HeadCommit}
+	return seen(pr, promotion.Strategy.PullRequest.BaseBranch)
+}
+
+// seen tells what a pull request has come to, as far as the base branch is concerned: somebody may have given it another one.
+func seen(pr scm.PullRequest, base string) plan.PullRequest {
+	elsewhere := pr.Base != base
+	switch {
+	case pr.State == scm.StateMerged && elsewhere:
+		return plan.PullRequest{Closed: fmt.Sprintf("merged into %s, not into %s", pr.Base, base)}
+	case pr.State == scm.StateMerged:
+		return plan.PullRequest{Merged: true}
+	case pr.State == scm.StateClosed:
+		return plan.PullRequest{Closed: "closed without being merged"}
+	case elsewhere:
+		return plan.PullRequest{Err: fmt.Errorf("it is to be merged into %s, not into %s: give it back its base branch, or close it", pr.Base, base)}
+	}
+	return plan.PullRequest{HeadCommit: pr.HeadCommit}
+}
+
+// ReportGates sets the commit status that tells whether the promotion's preconditions are met.
+func (p *PullRequests) ReportGates(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, gates pipelinesv1.GatesCommitStatus) plan.Outcome {
+	state := scm.StatusFailure
+	if gates.Met {
+		state = scm.StatusSuccess
+	}
+	to, err := p.access(ctx, promotion)
+	if err == nil {
+		pr := scm.PullRequest{Number: int(recorded.Number), URL: recorded.URL, HeadCommit: gates.Commit}
+		err = to.host.SetStatus(ctx, pr, state, gates.Description)
+	}
+	return stepTaken(err)
+}
+
+// Merge merges the pull request, unless somebody has pushed to its branch since it was seen.
+func (p *PullRequests) Merge(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, confirm Confirm) plan.Outcome {
+	to, err := p.access(ctx, promotion)
+	if err != nil {
+		return failure(err)
+	}
+	if why, err := confirm(ctx); err != nil || why != "" {
+		return plan.Outcome{Message: why, Err: err}
+	}
+	method := scm.MergeMethod(promotion.Strategy.PullRequest.MergeMethod)
+	if method == "" {
+		method = scm.MergeCommit
+	}
+	return stepTaken(to.host.Merge(ctx, int(recorded.Number), method, recorded.HeadCommit))
+}
+
+// stepTaken is the outcome of a step after which the pull request is still the promotion's.
+func stepTaken(err error) plan.Outcome {
+	if err != nil {
+		return failure(err)
+	}
+	return plan.Outcome{State: pipelinesv1.PromotionCreated}
 }
 
 // Withdraw closes the promotion's open pull request and deletes its branch. It looks for them by the branch, so that it finds

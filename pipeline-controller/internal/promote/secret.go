@@ -19,6 +19,7 @@ package promote
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,12 +27,18 @@ import (
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
 // credentials are what a Secret says about access to a Git host.
 type credentials struct {
-	username, password, token string
-	caBundle                  []byte
+	// git is for Git; empty where app stands in for it.
+	git git.Credentials
+	// token is for the API.
+	token string
+	// app takes the place of both.
+	app      *scm.GitHubApp
+	caBundle []byte
 }
 
 // readCredentials reads the Secret of a pull-request strategy. It is read anew for each use and never cached, so that the
@@ -41,27 +48,42 @@ func readCredentials(ctx context.Context, reader client.Reader, name types.Names
 	if err := reader.Get(ctx, name, &secret); err != nil {
 		return credentials{}, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	c := credentials{
-		username: string(secret.Data["username"]),
-		password: string(secret.Data["password"]),
-		token:    string(secret.Data["token"]),
-		caBundle: secret.Data["ca.crt"],
-	}
+	c := credentials{caBundle: secret.Data["ca.crt"]}
 	if c.caBundle == nil {
 		c.caBundle = secret.Data["caFile"]
 	}
+	var err error
+	if c.app, err = scm.GitHubAppFromSecret(secret.Data); c.app != nil || err != nil {
+		if err != nil {
+			err = fmt.Errorf("Secret %s: %w", name, err)
+		}
+		return c, err
+	}
+	value := func(keys ...string) string {
+		for _, key := range keys {
+			if len(secret.Data[key]) > 0 {
+				return strings.TrimRight(string(secret.Data[key]), "\r\n")
+			}
+		}
+		return ""
+	}
+	if len(secret.Data["identity"]) > 0 {
+		c.token = value("token", "bearerToken")
+		c.git.SSH = git.SSHKey{
+			Identity: secret.Data["identity"], Passphrase: secret.Data["password"], KnownHosts: secret.Data["known_hosts"],
+		}
+		if c.token == "" {
+			return credentials{}, fmt.Errorf("Secret %s has an 'identity' for Git, and no 'token' for the API of the Git host", name)
+		}
+		return c, nil
+	}
 	// Git hosts take an API token as the password of Git, and the other way round; existing Secrets hold one or both.
-	if c.token == "" {
-		c.token = c.password
-	}
-	if c.password == "" {
-		c.password = c.token
-	}
-	if c.token == "" {
+	if c.token = value("token", "bearerToken", "password"); c.token == "" {
 		return credentials{}, fmt.Errorf("Secret %s has neither 'token' nor 'password'", name)
 	}
-	if c.username == "" {
-		c.username = "git"
+	c.git = git.Credentials{Username: value("username"), Password: value("password", "token"), BearerToken: value("bearerToken")}
+	if c.git.Username == "" {
+		c.git.Username = "git"
 	}
 	return c, nil
 }

@@ -1,0 +1,233 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+)
+
+const (
+	// mostStepBackoff is the longest wait between attempts to merge: the checks that a merge waits for take minutes.
+	mostStepBackoff = 2 * time.Minute
+	// mergePoll is how long after a merge that the host has accepted it is asked for again, should it not have come about.
+	mergePoll = time.Minute
+)
+
+// PullRequest is what was last seen of a promotion's pull request.
+type PullRequest struct {
+	// Merged tells that it was merged into the base branch.
+	Merged bool
+	// Closed tells how it was closed without being merged into the base branch; empty if it wasn't.
+	Closed string
+	// NextLook is when it is to be looked at again.
+	NextLook time.Time
+	// RetryAt is when the Git host wants to be asked again, if it said so.
+	RetryAt time.Time
+	// HeadCommit is the commit at the head of its branch.
+	HeadCommit string
+	// Err says why the pull request could not be read; the fields above but the times mean nothing then.
+	Err error
+}
+
+// Open tells whether it waits to be merged.
+func (s PullRequest) open() bool { return s.Err == nil && !s.Merged && s.Closed == "" }
+
+// followPullRequests takes over what became of the pull requests.
+func (p *planner) followPullRequests() {
+	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
+		record := p.pipeline.Status.Environments[name].Promotion
+		seen, ok := p.PullRequests[name]
+		switch {
+		case record == nil:
+		case !ok && record.State == pipelinesv1.PromotionCreated:
+			p.backoff(record)
+		case !ok:
+		case record.State == pipelinesv1.PromotionCreated:
+			p.wakeAt(seen.NextLook)
+			p.follow(record, seen)
+		case record.State == pipelinesv1.PromotionAbandoned && seen.Err == nil:
+			p.wakeAt(seen.NextLook)
+			p.resume(record, seen)
+		}
+	}
+}
+
+func (p *planner) follow(record *pipelinesv1.PromotionRecord, seen PullRequest) {
+	record.RateLimitedUntil = nil
+	switch {
+	case seen.Err != nil:
+		record.LastError = cut(seen.Err.Error(), longestError)
+		if !seen.RetryAt.IsZero() {
+			record.RateLimitedUntil = ptr(metav1.NewTime(seen.RetryAt))
+		}
+	case seen.Merged:
+		end(record, pipelinesv1.PromotionSucceeded, fmt.Sprintf("pull request %s was merged", record.PullRequest.URL), p.Now)
+	case seen.Closed != "":
+		end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("pull request %s was %s", record.PullRequest.URL, seen.Closed), p.Now)
+	default:
+		record.LastError = ""
+		record.PullRequest.HeadCommit = seen.HeadCommit
+	}
+}
+
+// resume takes a promotion up again whose pull request a person has reopened.
+func (p *planner) resume(record *pipelinesv1.PromotionRecord, seen PullRequest) {
+	if seen.Closed != "" {
+		return
+	}
+	record.State, record.CompletionTime = pipelinesv1.PromotionCreated, nil
+	p.follow(record, seen)
+}
+
+// tendPullRequests sees to it that the commit status of every open pull request tells whether the promotion's preconditions are
+// met, and merges the one that the run stands at if that is Sluice's to do.
+func (p *planner) tendPullRequests() {
+	if p.pipeline.Spec.Suspend {
+		return
+	}
+	for i := range p.pipeline.Spec.Environments {
+		env := &p.pipeline.Spec.Environments[i]
+		record, promotion := p.environment(env.Name).Promotion, p.pipeline.PromotionInto(env)
+		open := record != nil && record.State == pipelinesv1.PromotionCreated && !record.Superseded && p.PullRequests[env.Name].open()
+		if open && promotion != nil && promotion.Strategy.PullRequest != nil {
+			p.tend(env, promotion, record)
+		}
+	}
+}
+
+func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Promotion, record *pipelinesv1.PromotionRecord) {
+	results := precondition.Evaluate(precondition.Input{
+		Environment: env.Name, Revision: record.Revision, Promotion: promotion, Gates: p.Gates, Approvals: p.Approvals,
+	})
+	pr := record.PullRequest
+	gates := gatesStatus(pr.HeadCommit, results)
+	switch {
+	case pr.HeadCommit != "" && (pr.Gates == nil || *pr.Gates != gates):
+		p.step(Action{Kind: ReportGates, Gates: gates}, env.Name, record)
+	case env.Name == p.standsAt && mergesNow(promotion, pr) && gates.Met:
+		p.step(Action{Kind: Merge}, env.Name, record)
+	}
+}
+
+// gatesStatus is what the commit status of a pull request is to say.
+func gatesStatus(commit string, results []precondition.Result) pipelinesv1.GatesCommitStatus {
+	status := pipelinesv1.GatesCommitStatus{Commit: commit, Met: precondition.Met(results)}
+	var told []string
+	for _, result := range results {
+		if result.Met == status.Met {
+			told = append(told, result.Message)
+		}
+	}
+	if len(results) == 0 {
+		told = []string{"the promotion waits for nothing"}
+	}
+	status.Description = cut(strings.Join(told, "; "), longestDescription)
+	return status
+}
+
+// mergesNow tells whether Sluice is to merge the pull request as it is.
+func mergesNow(promotion *pipelinesv1.Promotion, pr *pipelinesv1.PullRequestStatus) bool {
+	return promotion.Strategy.PullRequest.Merge == pipelinesv1.MergeAuto && pr.HeadCommit != "" && pr.HeadCommit == pr.Commit
+}
+
+// step makes the action the plan's, unless it has one already or a failed step has to be waited for.
+func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionRecord) {
+	pr := record.PullRequest
+	switch next := pr.NextAttemptTime; {
+	case record.RateLimitedUntil != nil && p.Now.Before(record.RateLimitedUntil.Time):
+		p.wakeAt(record.RateLimitedUntil.Time)
+		return
+	case next != nil && p.Now.Before(next.Time) && !p.impatient:
+		p.wakeAt(next.Time)
+		return
+	case p.action != nil:
+		return
+	}
+	pr.Attempts++
+	pr.NextAttemptTime = nil
+	action.Environment, action.Revision, action.StartTime = env, record.Revision, record.StartTime
+	p.action = &action
+}
+
+// recordStep writes what came of an attempt to set the commit status of a pull request or to merge it.
+func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecord, action Action, outcome Outcome, now time.Time) bool {
+	pr := record.PullRequest
+	if record.State != pipelinesv1.PromotionCreated || pr == nil {
+		return false
+	}
+	if outcome.Err != nil {
+		pr.LastError = cut(outcome.Err.Error(), longestError)
+		wait := min(backoffFor(pipeline, action.Environment, record.Revision, pr.Attempts), mostStepBackoff)
+		pr.NextAttemptTime = ptr(metav1.NewTime(now.Add(wait)))
+		if !outcome.RetryAt.IsZero() {
+			record.RateLimitedUntil = ptr(metav1.NewTime(outcome.RetryAt))
+		}
+		return true
+	}
+	pr.Attempts, pr.LastError = 0, ""
+	if action.Kind == ReportGates {
+		pr.Gates = &action.Gates
+	} else {
+		// Whether it was merged is seen when it is looked at. Some hosts merge in the background.
+		pr.NextAttemptTime = ptr(metav1.NewTime(now.Add(mergePoll)))
+	}
+	return true
+}
+
+// awaitMerge says what a promotion with a pull request waits for.
+func (p *planner) awaitMerge(env string, promotion *pipelinesv1.Promotion, record *pipelinesv1.PromotionRecord, results []precondition.Result) verdict {
+	pr := record.PullRequest
+	record.Message = fmt.Sprintf("pull request %s waits to be merged", pr.URL)
+	if record.LastError != "" {
+		return broken(pipelinesv1.PullRequestUnknownReason, "%s: pull request %s can't be read: %s", env, pr.URL, record.LastError)
+	}
+	v := fine(pipelinesv1.PullRequestOpenReason, "%s: %s waits for pull request %s to be merged", env, revision.Short(record.Revision), pr.URL)
+	auto := promotion.Strategy.PullRequest.Merge == pipelinesv1.MergeAuto
+	switch {
+	case auto && pr.Commit != pr.HeadCommit:
+		v.message += ", by a person: its branch was pushed to by somebody else"
+	case !precondition.Met(results):
+		v.message += ", which is to wait: " + unmet(results)
+	case auto:
+		v.message += " as soon as the Git host lets it"
+	}
+	if pr.LastError != "" {
+		v.message += ": " + pr.LastError
+	}
+	return v
+}
+
+// unmet says which preconditions are.
+func unmet(results []precondition.Result) string {
+	var waits []string
+	for _, result := range results {
+		if !result.Met {
+			waits = append(waits, result.Message)
+		}
+	}
+	return strings.Join(waits, "; ")
+}

@@ -1,0 +1,255 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	. "github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+)
+
+// open is a world with an open pull request, whose commit status says that its preconditions are met.
+func open(changes ...func(*plan.World)) plan.World {
+	w := with(world("v2", "v1"), record("staging", "v2", "created", reported(true)), pullRequest("staging", plan.PullRequest{HeadCommit: "c1"}))
+	return with(w, changes...)
+}
+
+func reported(met bool) func(*pipelinesv1.PromotionRecord) {
+	return func(r *pipelinesv1.PromotionRecord) {
+		r.PullRequest.Commit, r.PullRequest.HeadCommit = "c1", "c1"
+		r.PullRequest.Gates = &pipelinesv1.GatesCommitStatus{Commit: "c1", Met: met, Description: "the promotion waits for nothing"}
+	}
+}
+
+func pr(change func(*pipelinesv1.PullRequestStatus)) func(*plan.World) {
+	return func(w *plan.World) { change(w.Pipeline.Status.Environments["staging"].Promotion.PullRequest) }
+}
+
+func mergedBySluice(w *plan.World) {
+	w.Pipeline.Spec.Promotion.Strategy.PullRequest.Merge = pipelinesv1.MergeAuto
+}
+
+func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		world plan.World
+		// action is the kind of the next one, or empty.
+		action plan.ActionKind
+		// met is what a ReportGates says.
+		met bool
+		// message is a part of the Ready condition's.
+		message string
+	}{
+		{
+			name:  "with its commit status set it is waited for",
+			world: open(), message: "waits for pull request https://git/pulls/7 to be merged",
+		},
+		{
+			name:  "a commit status that was never set is",
+			world: open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Gates = nil })), action: plan.ReportGates, met: true,
+		},
+		{
+			name:  "a new commit needs a commit status of its own",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2"})), action: plan.ReportGates, met: true,
+		},
+		{
+			name:   "when a gate closes the commit status says so",
+			world:  open(gates("all", "freeze"), gate("freeze", true)),
+			action: plan.ReportGates, message: "which is to wait: ",
+		},
+		{
+			name:   "while the first environment is unsettled too",
+			world:  with(open(gates("all", "freeze"), gate("freeze", true)), func(w *plan.World) { w.Targets["dev"] = states("v3!") }),
+			action: plan.ReportGates,
+		},
+		{
+			name:  "not while the pipeline is suspended",
+			world: open(gates("all", "freeze"), gate("freeze", true), spec(func(s *pipelinesv1.PipelineSpec) { s.Suspend = true })),
+		},
+		{
+			name:   "not once it is to be withdrawn",
+			world:  with(open(gates("all", "freeze"), gate("freeze", true)), func(w *plan.World) { w.Targets["dev"] = states("v3") }),
+			action: plan.Withdraw,
+		},
+		{
+			name:  "not while it can't be read",
+			world: open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Gates = nil }), pullRequest("staging", plan.PullRequest{Err: errors.New("timeout")})),
+		},
+		{
+			name: "a commit status that could not be set is tried again in time, and the message says why",
+			world: open(gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.LastError, pr.NextAttemptTime = "may not set it", &metav1.Time{Time: now.Add(time.Minute)}
+			})),
+			message: "may not set it",
+		},
+		{
+			name: "a person's request ends that wait",
+			world: open(gates("all", "freeze"), gate("freeze", true), requested("now", false), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.NextAttemptTime = &metav1.Time{Time: now.Add(time.Minute)}
+			})),
+			action: plan.ReportGates,
+		},
+
+		{
+			name:  "Sluice merges where it is to",
+			world: open(mergedBySluice), action: plan.Merge, message: "as soon as the Git host lets it",
+		},
+		{
+			name:   "it sets the commit status first, which the host may ask for",
+			world:  open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Gates = nil })),
+			action: plan.ReportGates, met: true,
+		},
+		{
+			name: "it does not merge while a gate is closed",
+			world: open(mergedBySluice, gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.Gates = &pipelinesv1.GatesCommitStatus{Commit: "c1", Description: "gate freeze is closed"}
+			})),
+			message: "which is to wait: gate freeze is closed",
+		},
+		{
+			name:    "it does not merge what somebody else has pushed",
+			world:   open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Commit = "c0" })),
+			message: "by a person: its branch was pushed to by somebody else",
+		},
+		{
+			name:  "it does not merge while the run is somewhere else",
+			world: with(open(mergedBySluice), func(w *plan.World) { w.Targets["dev"] = states("v2!") }),
+		},
+		{
+			name: "it tries again in time what the host did not let it",
+			world: open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.LastError, pr.NextAttemptTime = "a check has not passed", &metav1.Time{Time: now.Add(time.Minute)}
+			})),
+			message: "as soon as the Git host lets it: a check has not passed",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			next := plan.Next(test.world)
+			var action plan.Action
+			if next.Action != nil {
+				action = *next.Action
+			}
+			g.Expect(action.Kind).To(Equal(test.action))
+			g.Expect(action.Gates.Met).To(Equal(test.met))
+			g.Expect(apimeta.FindStatusCondition(next.Status.Conditions, meta.ReadyCondition).Message).To(ContainSubstring(test.message))
+			if test.action == plan.ReportGates || test.action == plan.Merge {
+				g.Expect(next.Status.Environments["staging"].Promotion.PullRequest.Attempts).To(Equal(int32(1)), "the step is claimed")
+				g.Expect(next.Status.Environments["staging"].Promotion.Attempts).To(Equal(int32(1)), "it is no attempt at the promotion")
+			}
+		})
+	}
+}
+
+func TestRecordOfAStep(t *testing.T) {
+	g := NewWithT(t)
+	w := open(mergedBySluice)
+	step := func(outcome plan.Outcome) *pipelinesv1.PullRequestStatus {
+		next := plan.Next(w)
+		g.Expect(next.Action).NotTo(BeNil())
+		w.Pipeline.Status = next.Status
+		g.Expect(plan.Record(w.Pipeline, *next.Action, outcome, w.Now)).To(BeTrue())
+		g.Expect(stateOf(w.Pipeline.Status, "staging")).To(Equal(pipelinesv1.PromotionCreated))
+		return w.Pipeline.Status.Environments["staging"].Promotion.PullRequest
+	}
+
+	var waits []time.Duration
+	for range 6 {
+		after := step(plan.Outcome{Err: errors.New("not mergeable: a check has not passed")})
+		g.Expect(after.LastError).To(Equal("not mergeable: a check has not passed"))
+		waits = append(waits, after.NextAttemptTime.Sub(w.Now))
+		w.Now = after.NextAttemptTime.Time
+	}
+	g.Expect(waits[0]).To(BeNumerically("<=", 10*time.Second))
+	g.Expect(waits[5]).To(Equal(2*time.Minute), "checks take minutes, not longer")
+
+	after := step(plan.Outcome{State: pipelinesv1.PromotionCreated})
+	g.Expect(after.LastError).To(BeEmpty())
+	g.Expect(after.Attempts).To(BeZero())
+	g.Expect(plan.Next(w).Action).To(BeNil(), "the host may merge in the background")
+
+	gates("all", "freeze")(&w)
+	gate("freeze", true)(&w)
+	w.Now = w.Now.Add(time.Hour)
+	after = step(plan.Outcome{State: pipelinesv1.PromotionCreated})
+	g.Expect(after.Gates).To(Equal(&pipelinesv1.GatesCommitStatus{Commit: "c1", Description: after.Gates.Description}))
+	g.Expect(after.Gates.Description).To(ContainSubstring("freeze"))
+	g.Expect(plan.Next(w).Action).To(BeNil())
+}
+
+func TestAStepThatMeetsARateLimitIsNotTakenAgainBeforeItEnds(t *testing.T) {
+	g := NewWithT(t)
+	w := open(mergedBySluice)
+	next := plan.Next(w)
+	w.Pipeline.Status = next.Status
+	limit := now.Add(time.Hour)
+	g.Expect(plan.Record(w.Pipeline, *next.Action, plan.Outcome{Err: errors.New("rate limited"), RetryAt: limit}, now)).To(BeTrue())
+	delete(w.PullRequests, "staging") // it is not looked at either
+
+	w.Now = limit.Add(-time.Second)
+	g.Expect(plan.Next(w).Action).To(BeNil())
+	w.Now = limit
+	g.Expect(plan.Next(w).Action).NotTo(BeNil())
+}
+
+func TestAPullRequestThatIsReopenedIsFollowedAgain(t *testing.T) {
+	abandoned := func(seen plan.PullRequest) plan.World {
+		return with(world("v2", "v1"), record("staging", "v2", "created", reported(true), func(r *pipelinesv1.PromotionRecord) {
+			r.State, r.CompletionTime = pipelinesv1.PromotionAbandoned, &earlier
+		}), pullRequest("staging", seen))
+	}
+	for _, test := range []struct {
+		name  string
+		seen  plan.PullRequest
+		state pipelinesv1.PromotionState
+	}{
+		{"open", plan.PullRequest{HeadCommit: "c1"}, "created"},
+		{"merged", plan.PullRequest{Merged: true}, "succeeded"},
+		{"still closed", plan.PullRequest{Closed: "closed without being merged"}, "abandoned"},
+		{"unreadable", plan.PullRequest{Err: errors.New("timeout")}, "abandoned"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			next := plan.Next(abandoned(test.seen))
+			g.Expect(stateOf(next.Status, "staging")).To(Equal(test.state))
+			g.Expect(next.Status.Environments["staging"].Promotion.CompletionTime.IsZero()).To(Equal(test.state == "created"))
+		})
+	}
+}
+
+func TestACommitStatusIsNoLongerThanHostsTake(t *testing.T) {
+	g := NewWithT(t)
+	w := open()
+	var refs []gatingv1.GateReference
+	for i := range 40 {
+		refs = append(refs, gatingv1.GateReference(strings.Repeat("x", i+1)))
+	}
+	gates("all", refs...)(&w)
+	next := plan.Next(w)
+	g.Expect(next.Action.Kind).To(Equal(plan.ReportGates))
+	g.Expect(len([]rune(next.Action.Gates.Description))).To(BeNumerically("<=", 140))
+}
