@@ -26,7 +26,7 @@ import (
 
 	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/revision"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 // A shell waits for completion with the person's cursor stuck, so that a cluster which can't be reached must not take long.

@@ -32,7 +32,7 @@ import (
 
 	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/revision"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 const gatesType = "Gates"

@@ -33,7 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/revision"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 // ApprovalType is the type of the precondition that people's approvals meet.

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 // approvalsOf returns the approvals that are made for the Pipeline.

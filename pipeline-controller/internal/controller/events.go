@@ -26,7 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 // reasonOf names, for each state of a promotion, the reason of the event that tells of it.

@@ -28,8 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
 )
 
 const (

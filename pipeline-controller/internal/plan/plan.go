@@ -31,8 +31,8 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 

@@ -23,8 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 

@@ -22,7 +22,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 var (
@@ -80,6 +80,8 @@ func TestEqual(t *testing.T) {
 	}{
 		{"the same commit by another name is equal", "main@sha1:" + sha1, "v1@sha1:" + sha1, true},
 		{"the same commit in the older form is equal", "main/" + sha1, "main@sha1:" + sha1, true},
+		{"the same digest in the older form is equal", sha256, "latest@sha256:" + sha256, true},
+		{"a shortened commit does not equal the whole one", "main@sha1:01234567", "main@sha1:" + sha1, false},
 		{"the same name with another commit is not equal", "main@sha1:" + sha1, "main@sha1:" + other, false},
 		{"the same chart version is equal", "1.2.3", "1.2.3", true},
 		{"another chart version is not equal", "1.2.3", "1.2.4", false},

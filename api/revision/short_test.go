@@ -21,14 +21,17 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 func TestShort(t *testing.T) {
 	for _, test := range []struct{ name, rev, want string }{
 		{"a Git revision keeps its name and the start of its commit", "main@sha1:" + sha1, "main@sha1:01234567"},
+		{"a name may hold an at sign", "feature@home@sha1:" + sha1, "feature@home@sha1:01234567"},
 		{"a digest alone is cut", "sha256:" + sha256, "sha256:01234567"},
-		{"a chart version is shown whole", "1.2.3", "1.2.3"},
+		{"the older form is written as the newer one", "feature/x/" + sha1, "feature/x@sha1:01234567"},
+		{"a digest that is short already stays", "v1@sha1:abc", "v1@sha1:abc"},
+		{"a chart version is shown whole", "6.5.4+0cdf2ab6ec12", "6.5.4+0cdf2ab6ec12"},
 		{"nothing is nothing", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

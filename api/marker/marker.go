@@ -46,7 +46,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/revision"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 // ErrUnparsable is matched by the error for a file that holds a marker but is not YAML, such as a Helm template.
