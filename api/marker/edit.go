@@ -37,14 +37,14 @@ type edit struct {
 // edits holds the edit of each marked scalar.
 type edits map[*yaml.Node]edit
 
-// add adds the edit that m asks for.
-func (e edits) add(s *source, fields map[int][]field, m marker, rev string) error {
+// add adds the edit that m asks for, and returns the scalar that it is of.
+func (e edits) add(s *source, fields map[int][]field, m marker, rev string) (*yaml.Node, error) {
 	if m.problem != "" {
-		return errors.New(m.problem)
+		return nil, errors.New(m.problem)
 	}
 	value, err := m.value(rev)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	line := m.line
 	if m.ownLine {
@@ -52,24 +52,24 @@ func (e edits) add(s *source, fields map[int][]field, m marker, rev string) erro
 	}
 	f, err := only(fields[line])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	edit, err := s.edit(f, value)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !m.ownLine && s.lineOf(edit.end) == m.line {
 		// Behind the value only the comma of a list, or another comment, may come before the marker.
 		between := strings.TrimLeft(s.content[edit.end:m.hash], blanks+",")
 		if between != "" && between[0] != '#' {
-			return errors.New("the value is not alone on the marked line")
+			return nil, errors.New("the value is not alone on the marked line")
 		}
 	}
 	if other, ok := e[f.value]; ok && other.value != edit.value {
-		return fmt.Errorf("the field is marked twice, for %q and for %q", other.value, edit.value)
+		return nil, fmt.Errorf("the field is marked twice, for %q and for %q", other.value, edit.value)
 	}
 	e[f.value] = edit
-	return nil
+	return f.value, nil
 }
 
 // belowMarkers returns the first line below line that is no marker itself.

@@ -43,6 +43,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -71,6 +72,15 @@ func Mentions(content []byte) bool {
 	return bytes.Contains(content, []byte(setter))
 }
 
+// MaxSize is the size in bytes up to which a file is looked at for markers. No manifest that a person writes is larger.
+const MaxSize = 1 << 20
+
+// MayHold tells whether a regular file is looked at for markers, by what is known without reading it.
+func MayHold(name string, size int64) bool {
+	extension := path.Ext(name)
+	return (extension == ".yaml" || extension == ".yml") && size <= MaxSize
+}
+
 // Set returns content with the value of every field that is marked for key replaced by rev, or by the part of rev that
 // the marker asks for, and every other byte unchanged. n is how many fields are marked for key, whether or not their
 // value changed. A file without a marker for key is not even parsed.
@@ -82,7 +92,7 @@ func Set(path string, content []byte, key Key, rev string) (out []byte, n int, e
 		return content, 0, nil
 	}
 	src := newSource(content)
-	markers := src.markers(key)
+	markers := src.markers(concerning(key))
 	if len(markers) == 0 {
 		return content, 0, nil
 	}
@@ -90,9 +100,9 @@ func Set(path string, content []byte, key Key, rev string) (out []byte, n int, e
 	if len(markers) > maxMarkers {
 		return nil, 0, fmt.Errorf("%s:%d: more than %d markers for %s are in the file", path, first, maxMarkers, key)
 	}
-	docs, err := parse(content)
+	docs, err := src.parse()
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s:%d: the marker is in a file that is %w: %w", path, first, ErrUnparsable, err)
+		return nil, 0, fmt.Errorf("%s:%d: %w", path, first, err)
 	}
 	if markers, err = src.inComments(docs, markers); err != nil {
 		return nil, 0, fmt.Errorf("%s:%d: %w", path, first, err)
@@ -102,7 +112,7 @@ func Set(path string, content []byte, key Key, rev string) (out []byte, n int, e
 	fields := src.fields(docs)
 	var errs []error
 	for _, m := range markers {
-		if err := edits.add(src, fields, m, rev); err != nil {
+		if _, err := edits.add(src, fields, m, rev); err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", path, m.line+1, err))
 		}
 	}
@@ -116,37 +126,43 @@ func Set(path string, content []byte, key Key, rev string) (out []byte, n int, e
 	return out, len(edits), nil
 }
 
-// marker is a comment that is, or looks like, a marker for the key it was searched by.
+// marker is a comment that is, or looks like, a marker.
 type marker struct {
 	line    int  // of the comment, counted from 0
 	hash    int  // offset of its '#'
 	setter  int  // offset of "$promotion"
 	end     int  // offset behind it, which is the end of the line or the '#' of another one
 	ownLine bool // nothing but the comment is on its line
+	key     Key
 	part    string
 	problem string // what keeps it from being a marker
 }
 
-// markers returns everything in src that looks like a marker for key. Whether it stands in a comment is not known yet.
-func (s *source) markers(key Key) []marker {
-	// A marker that can't be read concerns key if it names it, and not only a name that begins like it.
-	named := regexp.MustCompile(regexp.QuoteMeta(key.String()) + `($|[^A-Za-z0-9._-])`)
+// markers returns everything in src that looks like a marker and is wanted. Whether it stands in a comment is not known yet.
+// wanted gets the marker's text too, which is all there is of one that can't be read, and may find a problem of its own.
+func (s *source) markers(wanted func(m *marker, text string) bool) []marker {
 	var found []marker
 	for line := range s.starts {
 		for _, m := range s.markersOn(line) {
-			concerns := false
-			if value, problem := promotion(s.content[m.hash+1 : m.end]); problem != "" {
-				m.problem = problem
-				concerns = named.MatchString(s.content[m.setter:m.end])
-			} else {
-				concerns = m.read(value, key)
-			}
-			if concerns {
+			m.read(s.content[m.hash+1 : m.end])
+			if wanted(&m, s.content[m.setter:m.end]) {
 				found = append(found, m)
 			}
 		}
 	}
 	return found
+}
+
+// concerning wants what key is marked by. A marker that can't be read concerns it if it names it, and not only a name that
+// begins like it.
+func concerning(key Key) func(*marker, string) bool {
+	named := regexp.MustCompile(regexp.QuoteMeta(key.String()) + `($|[^A-Za-z0-9._-])`)
+	return func(m *marker, text string) bool {
+		if m.problem != "" {
+			return named.MatchString(text)
+		}
+		return m.isFor(key)
+	}
 }
 
 // markersOn returns all that may be a marker on a line.
@@ -177,24 +193,31 @@ func (s *source) markersOn(line int) []marker {
 	}
 }
 
-// read takes the marker's value apart, and tells whether it concerns key.
-func (m *marker) read(value string, key Key) bool {
-	namespace, rest, _ := strings.Cut(value, ":")
-	pipeline, rest, _ := strings.Cut(rest, ":")
-	if namespace != key.Namespace || pipeline != key.Pipeline {
-		return false
+// read takes the marker's text apart.
+func (m *marker) read(text string) {
+	value, problem := promotion(text)
+	if problem != "" {
+		m.problem = problem
+		return
 	}
-	environment := rest
-	if i := strings.LastIndexByte(rest, ':'); i >= 0 {
-		if _, known := parts[rest[i+1:]]; known {
-			environment, m.part = rest[:i], rest[i+1:]
+	var rest string
+	m.key.Namespace, rest, _ = strings.Cut(value, ":")
+	m.key.Pipeline, m.key.Environment, _ = strings.Cut(rest, ":")
+	if i := strings.LastIndexByte(m.key.Environment, ':'); i >= 0 {
+		if _, known := parts[m.key.Environment[i+1:]]; known {
+			m.key.Environment, m.part = m.key.Environment[:i], m.key.Environment[i+1:]
 		}
 	}
-	if environment == key.Environment {
+}
+
+// isFor tells whether a marker that can be read concerns key.
+func (m *marker) isFor(key Key) bool {
+	if m.key == key {
 		return true
 	}
-	unknown, ok := strings.CutPrefix(environment, key.Environment+":")
+	unknown, ok := strings.CutPrefix(m.key.String(), key.String()+":")
 	if ok && m.part == "" {
+		m.key, m.part = key, unknown
 		m.problem = fmt.Sprintf("the marker's part %q is unknown: use tag, digest or commit", unknown)
 		return true
 	}

@@ -258,6 +258,13 @@ spec:
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(again)).To(Equal(want), "a second time changes nothing")
 			g.Expect(m).To(Equal(n))
+
+			listed := List([]byte(in), key, rev)
+			g.Expect(listed).NotTo(BeEmpty())
+			for _, marker := range listed {
+				g.Expect(marker.Key).To(Equal(key))
+				g.Expect(marker.Err).NotTo(HaveOccurred())
+			}
 		})
 	}
 }
@@ -376,6 +383,9 @@ func TestSetRefuses(t *testing.T) {
 			g.Expect(errors.Is(err, ErrUnparsable)).To(BeFalse())
 			g.Expect(out).To(BeNil())
 			g.Expect(n).To(BeZero())
+
+			listed := List([]byte(in), prod, rev)
+			g.Expect(listed).To(ContainElement(HaveField("Err", HaveOccurred())), "List foretells what Set refuses")
 		})
 	}
 }
@@ -400,6 +410,9 @@ func TestSetReportsUnparsableFiles(t *testing.T) {
 			g.Expect(err.Error()).To(HavePrefix("app.yaml:"))
 			g.Expect(out).To(BeNil())
 			g.Expect(n).To(BeZero())
+			for _, marker := range List([]byte(in), prod, "") {
+				g.Expect(errors.Is(marker.Err, ErrUnparsable)).To(BeTrue())
+			}
 		})
 	}
 }

@@ -164,6 +164,15 @@ func parse(content []byte) (docs []*yaml.Node, err error) {
 	}
 }
 
+// parse returns the documents of the file. Its error matches ErrUnparsable.
+func (s *source) parse() ([]*yaml.Node, error) {
+	docs, err := parse([]byte(s.content))
+	if err != nil {
+		return nil, fmt.Errorf("the marker is in a file that is %w: %w", ErrUnparsable, err)
+	}
+	return docs, nil
+}
+
 // inComments returns those of markers that stand in comments. The parser keeps the text of comments but not where they
 // were, so it is asked otherwise: each marker is overwritten, and what then shows up in a value was no comment.
 func (s *source) inComments(docs []*yaml.Node, markers []marker) ([]marker, error) {

@@ -51,8 +51,9 @@ func newProgram(program, version string, outside outside) *cobra.Command {
 		newVerb("approve", "Approve what waits for a person", newApproveCommand("promotion PIPELINE", "flux approve promotion", flags)),
 		newVerb("gate", "List, get and create gates",
 			newGateListCommand(flags), newGateGetCommand(flags), newGateCreateCommand(flags)),
-		newVerb("pipeline", "List, get, explain and approve pipelines",
+		newVerb("pipeline", "List, get, explain and approve pipelines, and check their markers",
 			newPipelineListCommand(flags), newPipelineGetCommand(flags), newPipelineWhyCommand(flags), newPipelineHistoryCommand(flags),
+			newPipelineMarkersCommand(flags),
 			newApproveCommand("approve PIPELINE", "flux pipeline approve", flags)),
 	}
 

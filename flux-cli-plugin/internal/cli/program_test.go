@@ -54,6 +54,8 @@ type cluster struct {
 	refuse func(verb string, obj any) error
 	// typed is what is typed at the terminal. There is none if it is nil.
 	typed *string
+	// unreachable is for what must not ask the API server at all.
+	unreachable bool
 }
 
 // run runs a command line, which begins with the name of the program.
@@ -66,7 +68,10 @@ func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, er
 
 	var out, errOut bytes.Buffer
 	program := newProgram(command[0], "0.0.0-test", outside{
-		dial:       func(*cobra.Command, *clusterFlags) (client.Client, error) { return kube, nil },
+		dial: func(*cobra.Command, *clusterFlags) (client.Client, error) {
+			g.Expect(c.unreachable).To(BeFalse(), "the API server is asked")
+			return kube, nil
+		},
 		isTerminal: func(io.Reader) bool { return c.typed != nil },
 		now:        func() time.Time { return now },
 	})

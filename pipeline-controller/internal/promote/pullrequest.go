@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,9 +31,6 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
-
-// largestFile is the size in bytes up to which a file is looked at for markers. No manifest that a person writes is larger.
-const largestFile = 1 << 20
 
 // defaultAuthor is who promotion commits are by when the Pipeline doesn't say.
 var defaultAuthor = git.Author{Name: "Sluice", Email: "sluice@noreply.invalid"}
@@ -173,7 +169,7 @@ func setMarkers(ctx context.Context, checkout *git.Checkout, promotion Promotion
 	marked := 0
 	var unparsable error
 	err := checkout.EachFile(ctx, func(name string, size int64, read func() ([]byte, error)) (bool, error) {
-		if extension := path.Ext(name); (extension != ".yaml" && extension != ".yml") || size > largestFile {
+		if !marker.MayHold(name, size) {
 			return false, nil
 		}
 		content, err := read()
