@@ -18,8 +18,11 @@ package e2e
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -44,6 +47,7 @@ const (
 var _ = Describe("A promotion", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		github.AddToken(githost.Token{Value: token, Login: "sluice-bot"})
+		github.AddToken(githost.Token{Value: "ghp_of-a-reviewer", Login: "ada"})
 		_, err := world.Git.CreateRepository("service")
 		Expect(err).NotTo(HaveOccurred())
 		for _, version := range []string{"v1.0.0", "v2.0.0", "v3.0.0"} {
@@ -90,8 +94,9 @@ spec:
 		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: flux-system}, stringData: {token: %s}, data: {ca.crt: %s}}",
 			name, token, base64.StdEncoding.EncodeToString(github.CA()))
 	}
-	// pipeline makes a Pipeline with a promotion by pull request to its repository. More is added to the promotion.
-	pipeline := func(ctx context.Context, name, more string) {
+	// pipelineWith makes a Pipeline with a promotion by pull request to its repository. Settings are added to the pull request, more is
+	// added to the promotion.
+	pipelineWith := func(ctx context.Context, name, settings, more string) {
 		GinkgoHelper()
 		apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1
@@ -102,12 +107,50 @@ spec:
   environments:
   - {name: one, targets: [{namespace: one}]}
   - {name: two, targets: [{namespace: two}]}
-  promotion: {strategy: {pull-request: {type: github, url: '%[2]s', baseBranch: main, secretRef: {name: %[1]s}}}%[3]s}
-`, name, github.RepositoryURL(owner, name), more)
+  promotion: {strategy: {pull-request: {type: github, url: '%[2]s', baseBranch: main, secretRef: {name: %[1]s}%[3]s}}%[4]s}
+`, name, github.RepositoryURL(owner, name), settings, more)
 		DeferCleanup(func(ctx SpecContext) {
 			obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name)
 			Expect(client.IgnoreNotFound(world.Client.Delete(ctx, obj))).To(Succeed())
 		})
+	}
+	pipeline := func(ctx context.Context, name, more string) {
+		GinkgoHelper()
+		pipelineWith(ctx, name, "", more)
+	}
+	// pull returns the first pull request of a repository.
+	pull := func(name string) githost.PullRequest {
+		GinkgoHelper()
+		all, err := github.PullRequests(owner, name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all).NotTo(BeEmpty())
+		return all[0]
+	}
+	// edit is a person's change of that pull request.
+	edit := func(ctx context.Context, name, change string) {
+		GinkgoHelper()
+		request, err := http.NewRequestWithContext(ctx, http.MethodPatch, github.APIURL()+"repos/"+owner+"/"+name+"/pulls/1", strings.NewReader(change))
+		Expect(err).NotTo(HaveOccurred())
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := (&http.Client{Transport: github.Transport()}).Do(request)
+		Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		Expect(response.StatusCode).To(Equal(http.StatusOK))
+	}
+	// gatesStatus returns the commit status at the head of that pull request: its state and its description.
+	gatesStatus := func(name string) func() (string, error) {
+		return func() (string, error) {
+			all, err := github.Statuses(owner, name, pull(name).HeadSHA)
+			if err != nil || len(all) == 0 {
+				return "", err
+			}
+			last := all[len(all)-1]
+			return last.Context + " " + last.State + ": " + last.Description, nil
+		}
+	}
+	gateOf := func(ctx context.Context, name string, closed bool) {
+		GinkgoHelper()
+		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: %s, namespace: flux-system}, spec: {closed: %t}}", name, closed)
 	}
 	opened := func(name string) func() (int, error) {
 		return func() (int, error) {
@@ -312,6 +355,157 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		Expect(all).To(ConsistOf(HaveField("State", "closed")))
 		Expect(branches("deleted")).To(HaveLen(1))
+	})
+
+	It("gives a reviewer what they need, and asks them", func(ctx SpecContext) {
+		repository("reviewed", map[string]string{"app.yaml": marked("reviewed")})
+		secret(ctx, "reviewed", token)
+		gateOf(ctx, "reviewed", false)
+		pipelineWith(ctx, "reviewed", ", labels: [promotion, two], reviewers: [ada], draft: true", ", gates: {refs: [reviewed]}")
+		Eventually(ctx, record("reviewed", "two")).Should(haveState("created"))
+		opened := pull("reviewed")
+		Expect(opened.Labels).To(ConsistOf("promotion", "two"))
+		Expect(opened.Reviewers).To(ConsistOf("ada"))
+		Expect(opened.Draft).To(BeTrue())
+		Expect(opened.Title).To(HavePrefix("Promote flux-system/reviewed in two to v2.0.0"))
+		for _, part := range []string{"| Pipeline | `flux-system/reviewed` |", "| Environment | `two` |", "| From | `v1.0.0@sha1:", "| To | `v2.0.0@sha1:",
+			"Gates: gate reviewed is open", "Sluice-Pipeline: flux-system/reviewed", "Sluice-Environment: two", "Sluice-Revision: v2.0.0@sha1:"} {
+			Expect(opened.Body).To(ContainSubstring(part))
+		}
+	})
+
+	It("shows on its pull request's head whether its gates are open, as they close and open", func(ctx SpecContext) {
+		repository("reported", map[string]string{"app.yaml": marked("reported")})
+		secret(ctx, "reported", token)
+		gateOf(ctx, "reported", false)
+		pipeline(ctx, "reported", ", gates: {refs: [reported]}")
+		Eventually(ctx, record("reported", "two")).Should(haveState("created"))
+		Eventually(ctx, gatesStatus("reported")).Should(HavePrefix("sluice/gates success: gate reported is open"))
+		gateOf(ctx, "reported", true)
+		Eventually(ctx, gatesStatus("reported")).Should(HavePrefix("sluice/gates failure: gate reported is closed"))
+		Eventually(ctx, ready("reported")).Should(And(HaveField("Reason", "PullRequestOpen"), HaveField("Message", ContainSubstring("which is to wait: gate reported is closed"))))
+		gateOf(ctx, "reported", false)
+		Eventually(ctx, gatesStatus("reported")).Should(HavePrefix("sluice/gates success"))
+	})
+
+	It("is merged by Sluice where it says so, as soon as the host lets it and not while a gate is closed", func(ctx SpecContext) {
+		repository("automatic", map[string]string{"app.yaml": marked("automatic")})
+		secret(ctx, "automatic", token)
+		gateOf(ctx, "automatic", false)
+		notYet := github.FailNext("PUT", "automatic/pulls/1/merge$", 1, githost.Respond(http.StatusMethodNotAllowed, nil, `{"message":"Required status check is expected."}`))
+		pipelineWith(ctx, "automatic", ", merge: auto, mergeMethod: squash", ", gates: {refs: [automatic]}")
+		Eventually(ctx, notYet.Hits).Should(Equal(1))
+		gateOf(ctx, "automatic", true)
+		Eventually(ctx, gatesStatus("automatic")).Should(HavePrefix("sluice/gates failure"))
+		reconcile(ctx, "automatic", "while the gate is closed")
+		Expect(pull("automatic").State).To(Equal("open"))
+		gateOf(ctx, "automatic", false)
+		Eventually(ctx, record("automatic", "two")).Should(haveState("succeeded"))
+		Expect(pull("automatic").Merged).To(BeTrue())
+		content, err := github.ReadFile(owner, "automatic", "main", "app.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(content)).To(Equal(strings.Replace(marked("automatic"), "v1.0.0", "v2.0.0", 1)))
+	})
+
+	It("is not merged by Sluice once somebody else has pushed to its branch", func(ctx SpecContext) {
+		repository("pushed", map[string]string{"app.yaml": marked("pushed")})
+		secret(ctx, "pushed", token)
+		pipelineWith(ctx, "pushed", ", merge: auto, draft: true", "")
+		Eventually(ctx, record("pushed", "two")).Should(haveState("created"))
+		_, err := github.CommitFiles(owner, "pushed", pull("pushed").Head, map[string]string{"more.yaml": "a: b\n"}, "More")
+		Expect(err).NotTo(HaveOccurred())
+		reconcile(ctx, "pushed", "look")
+		Eventually(ctx, ready("pushed")).Should(HaveField("Message", ContainSubstring("its branch was pushed to by somebody else")))
+		Expect(pull("pushed").State).To(Equal("open"))
+	})
+
+	It("follows its pull request though a person gives it another title, and reopens it", func(ctx SpecContext) {
+		repository("reopened", map[string]string{"app.yaml": marked("reopened")})
+		secret(ctx, "reopened", token)
+		pipeline(ctx, "reopened", "")
+		Eventually(ctx, record("reopened", "two")).Should(haveState("created"))
+		edit(ctx, "reopened", `{"title":"Mine now","body":"and what it says, too"}`)
+		Expect(github.ClosePullRequest(owner, "reopened", 1)).To(Succeed())
+		reconcile(ctx, "reopened", "closed")
+		Eventually(ctx, record("reopened", "two")).Should(haveState("abandoned"))
+		Expect(github.ReopenPullRequest(owner, "reopened", 1)).To(Succeed())
+		reconcile(ctx, "reopened", "reopened")
+		Eventually(ctx, record("reopened", "two")).Should(haveState("created"))
+		_, err := github.Merge(owner, "reopened", 1)
+		Expect(err).NotTo(HaveOccurred())
+		reconcile(ctx, "reopened", "merged")
+		Eventually(ctx, record("reopened", "two")).Should(haveState("succeeded"))
+		Expect(opened("reopened")()).To(Equal(1))
+	})
+
+	It("is abandoned when a person deletes its branch", func(ctx SpecContext) {
+		repository("branchless", map[string]string{"app.yaml": marked("branchless")})
+		secret(ctx, "branchless", token)
+		pipeline(ctx, "branchless", "")
+		Eventually(ctx, record("branchless", "two")).Should(haveState("created"))
+		Expect(github.DeleteBranch(owner, "branchless", pull("branchless").Head)).To(Succeed())
+		reconcile(ctx, "branchless", "look")
+		Eventually(ctx, record("branchless", "two")).Should(haveState("abandoned"))
+	})
+
+	It("says so when a person gives its pull request another base, and is not promoted by a merge into that", func(ctx SpecContext) {
+		repository("rebased", map[string]string{"app.yaml": marked("rebased")})
+		_, err := github.CommitFiles(owner, "rebased", "release", map[string]string{"app.yaml": marked("rebased")}, "Begin")
+		Expect(err).NotTo(HaveOccurred())
+		secret(ctx, "rebased", token)
+		pipeline(ctx, "rebased", "")
+		Eventually(ctx, record("rebased", "two")).Should(haveState("created"))
+		edit(ctx, "rebased", `{"base":"release"}`)
+		reconcile(ctx, "rebased", "retargeted")
+		Eventually(ctx, ready("rebased")).Should(And(HaveField("Reason", "PullRequestUnknown"),
+			HaveField("Message", ContainSubstring("it is to be merged into release, not into main"))))
+		_, err = github.Merge(owner, "rebased", 1)
+		Expect(err).NotTo(HaveOccurred())
+		reconcile(ctx, "rebased", "merged elsewhere")
+		Eventually(ctx, record("rebased", "two")).Should(And(haveState("abandoned"), HaveField("Message", HaveSuffix("was merged into release, not into main"))))
+	})
+
+	It("sees after a restart what was merged while it was down", func(ctx SpecContext) {
+		repository("asleep", map[string]string{"app.yaml": marked("asleep")})
+		secret(ctx, "asleep", token)
+		pipeline(ctx, "asleep", "")
+		Eventually(ctx, record("asleep", "two")).Should(haveState("created"))
+		Expect(world.PipelineController.Kill()).To(Succeed())
+		_, err := github.Merge(owner, "asleep", 1)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(world.PipelineController.Start(ctx)).To(Succeed())
+		Eventually(ctx, record("asleep", "two")).Should(haveState("succeeded"))
+		Expect(opened("asleep")()).To(Equal(1))
+	})
+
+	It("sees at once what a webhook tells of, if the host has signed it", func(ctx SpecContext) {
+		repository("hooked", map[string]string{"app.yaml": marked("hooked")})
+		secret(ctx, "hooked", token+", webhook-secret: not-a-real-key")
+		pipeline(ctx, "hooked", "")
+		Eventually(ctx, record("hooked", "two")).Should(And(haveState("created"), HaveField("PullRequest.Gates", Not(BeNil()))))
+		address, err := approvalAddress()
+		Expect(err).NotTo(HaveOccurred())
+		post := func(key string) int {
+			GinkgoHelper()
+			const body = `{"action":"closed"}`
+			mac := hmac.New(sha256.New, []byte(key))
+			mac.Write([]byte(body))
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/webhook/flux-system/hooked", strings.NewReader(body))
+			Expect(err).NotTo(HaveOccurred())
+			request.Header.Set("X-Hub-Signature-256", fmt.Sprintf("sha256=%x", mac.Sum(nil)))
+			response, err := http.DefaultClient.Do(request)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(response.Body.Close()).To(Succeed())
+			return response.StatusCode
+		}
+		_, err = github.Merge(owner, "hooked", 1)
+		Expect(err).NotTo(HaveOccurred())
+		received := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "hooked"), "metadata", "annotations", pipelinesv1.WebhookAnnotation)
+		Expect(post("guessed")).To(Equal(http.StatusUnauthorized))
+		Expect(received(ctx)).To(BeNil())
+		Expect(post("not-a-real-key")).To(Equal(http.StatusAccepted))
+		Eventually(ctx, record("hooked", "two")).Should(haveState("succeeded"))
+		Eventually(ctx, received).ShouldNot(BeNil())
 	})
 
 	// The last one: it moves the first environment of all Pipelines here to another revision.
