@@ -77,6 +77,9 @@ func (s *Server) apiRoutes() http.Handler {
 	// A ref has slashes and is followed by more, which a pattern cannot say.
 	handle("GET /commits/{refAndWhat...}", commitStatuses, getCommitStatuses)
 
+	mux.HandleFunc("POST "+apiPrefix+"/app/installations/{installation}/access_tokens", s.createInstallationToken)
+	mux.HandleFunc("GET "+apiPrefix+"/orgs/{owner}/installation", s.findInstallation(false))
+	mux.HandleFunc("GET "+apiPrefix+"/users/{owner}/installation", s.findInstallation(true))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		token, known := s.authenticate(r)
 		if !known {

@@ -140,6 +140,10 @@ func requestReviewers(r *request) (*reply, error) {
 	if err := r.decode(&wanted); err != nil {
 		return nil, err
 	}
+	if !r.repo.areCollaborators(wanted.Reviewers) {
+		return nil, errUnprocessable("Reviews may only be requested from collaborators. "+
+			"One or more of the users or teams you specified is not a collaborator of the %s repository.", r.repo.fullName())
+	}
 	if slices.Contains(wanted.Reviewers, pull.Author) {
 		return nil, errUnprocessable("Review cannot be requested from pull request author.")
 	}
@@ -147,6 +151,10 @@ func requestReviewers(r *request) (*reply, error) {
 	pull.TeamReviewers = union(pull.TeamReviewers, wanted.TeamReviewers)
 	pull.touch()
 	return created(r.repo.pullJSON(pull))
+}
+
+func (r *repository) areCollaborators(logins []string) bool {
+	return r.collaborators == nil || !slices.ContainsFunc(logins, func(login string) bool { return !slices.Contains(r.collaborators, login) })
 }
 
 func union(have, add []string) []string {

@@ -46,6 +46,14 @@ func (s *Server) CommitFiles(owner, name, branch string, files map[string]string
 	return commit, err
 }
 
+// SetCollaborators says who can be asked for a review. Until it does, anyone can.
+func (s *Server) SetCollaborators(owner, name string, logins ...string) error {
+	return s.asPerson(owner, name, func(r *repository) error {
+		r.collaborators = append([]string{}, logins...)
+		return nil
+	})
+}
+
 // CreateTag makes a lightweight tag of what a branch, another tag or a commit is now.
 func (s *Server) CreateTag(owner, name, tag, of string) error {
 	return s.asPerson(owner, name, func(r *repository) error {

@@ -37,6 +37,8 @@ type repository struct {
 	pulls    []*pullRequest    // by number, which is the index + 1
 	statuses map[string][]Status
 	pushes   []Push
+	// collaborators are the logins of those who can be asked for a review; nil for anyone.
+	collaborators []string
 }
 
 func (r *repository) fullName() string { return r.owner + "/" + r.name }

@@ -57,6 +57,7 @@ type Server struct {
 	mu           sync.Mutex
 	repositories map[string]*repository // by owner/name
 	tokens       map[string]Token       // by value
+	apps         map[int64]App          // by installation
 	budgets      map[string]*budget     // by token value
 	calls        []Call
 	rules        []*Rule
@@ -84,6 +85,7 @@ func New() (*Server, error) {
 		caPEM:        caPEM,
 		repositories: map[string]*repository{},
 		tokens:       map[string]Token{},
+		apps:         map[int64]App{},
 		budgets:      map[string]*budget{},
 	}
 	s.api = s.apiRoutes()

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Access is what a token may do in the repositories it is for.
@@ -44,6 +45,9 @@ type Token struct {
 	Access Access
 	// Repositories, each as owner/name, are what it may see. Default: all.
 	Repositories []string
+
+	// expires is zero for one that does not.
+	expires time.Time
 }
 
 // permission is one of those that fine-grained tokens are made of.
@@ -98,5 +102,8 @@ func (s *Server) token(value string) (Token, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	token, known := s.tokens[value]
+	if !token.expires.IsZero() && !time.Now().Before(token.expires) {
+		return Token{}, false
+	}
 	return token, known
 }

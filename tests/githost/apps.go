@@ -1,0 +1,168 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package githost
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// defaultTokenLifetime is that of an installation's token on GitHub.
+	defaultTokenLifetime = time.Hour
+	// longestProof is how far ahead GitHub lets an App's proof end.
+	longestProof = 10 * time.Minute
+)
+
+// App is a GitHub App that is installed once.
+type App struct {
+	// ID and Installation are its numbers.
+	ID, Installation int64
+	// Owner is who installed it: an organization, if not OwnerIsUser.
+	Owner       string
+	OwnerIsUser bool
+	// Key is the public half of the key that it proves itself with.
+	Key *rsa.PublicKey
+	// Repositories, each as owner/name, are those that it is installed in. Default: all.
+	Repositories []string
+	// TokenLifetime is how long its tokens last. Default: an hour.
+	TokenLifetime time.Duration
+}
+
+// AddApp makes the App known, in place of an earlier one with the same installation.
+func (s *Server) AddApp(app App) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apps[app.Installation] = app
+}
+
+// RemoveToken makes a token that was added or issued unknown, as revoking it does.
+func (s *Server) RemoveToken(value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tokens, value)
+}
+
+func errProof(message string) *apiError {
+	return &apiError{status: http.StatusUnauthorized, Message: message}
+}
+
+// findInstallation answers an App that proves to be itself with the installation of an owner.
+func (s *Server) findInstallation(isUser bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		result, err := s.provenApp(r, func(app App) bool {
+			return app.Owner == r.PathValue("owner") && app.OwnerIsUser == isUser
+		}, func(app App) (*reply, error) {
+			return ok(map[string]any{"id": app.Installation, "app_id": app.ID, "account": user(app.Owner)})
+		})
+		s.write(w, r, Token{}, result, err)
+	}
+}
+
+// createInstallationToken answers an App that proves to be itself with a token for its installation.
+func (s *Server) createInstallationToken(w http.ResponseWriter, r *http.Request) {
+	result, err := s.provenApp(r, func(app App) bool {
+		return strconv.FormatInt(app.Installation, 10) == r.PathValue("installation")
+	}, func(app App) (*reply, error) { return s.issueToken(app) })
+	s.write(w, r, Token{}, result, err)
+}
+
+// provenApp has one of the Apps answered if the request proves to be of it.
+func (s *Server) provenApp(r *http.Request, isMeant func(App) bool, answer func(App) (*reply, error)) (*reply, error) {
+	s.mu.Lock()
+	apps := slices.Collect(maps.Values(s.apps))
+	s.mu.Unlock()
+	proof, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !isBearer {
+		return nil, errProof("A JSON web token could not be decoded")
+	}
+	meant := slices.IndexFunc(apps, isMeant)
+	if meant < 0 {
+		return nil, errNotFound()
+	}
+	if err := apps[meant].verify(proof, time.Now()); err != nil {
+		return nil, err
+	}
+	return answer(apps[meant])
+}
+
+func (s *Server) issueToken(app App) (*reply, error) {
+	lifetime := app.TokenLifetime
+	if lifetime == 0 {
+		lifetime = defaultTokenLifetime
+	}
+	token := Token{
+		Value: "ghs_" + rand.Text(), Login: "app-" + strconv.FormatInt(app.ID, 10) + "[bot]",
+		Repositories: app.Repositories, expires: time.Now().Add(lifetime),
+	}
+	s.AddToken(token)
+	return created(map[string]any{
+		"token": token.Value, "expires_at": timestamp(token.expires), "repository_selection": "selected",
+		"permissions": map[string]string{"contents": "write", "pull_requests": "write", "statuses": "write"},
+	})
+}
+
+// verify tells why a JSON web token is no proof of the App.
+func (a App) verify(proof string, now time.Time) error {
+	parts := strings.Split(proof, ".")
+	if len(parts) != 3 {
+		return errProof("A JSON web token could not be decoded")
+	}
+	var header struct{ Alg string }
+	var claims struct {
+		Iss      json.RawMessage
+		Iat, Exp float64
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil || decodePart(parts[0], &header) != nil || decodePart(parts[1], &claims) != nil {
+		return errProof("A JSON web token could not be decoded")
+	}
+	hash := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+	at := func(seconds float64) time.Time { return time.Unix(int64(seconds), 0) }
+	switch {
+	case strings.Trim(string(claims.Iss), `"`) != strconv.FormatInt(a.ID, 10):
+		return errProof("'Issuer' claim ('iss') must be an Integer")
+	case header.Alg != "RS256" || rsa.VerifyPKCS1v15(a.Key, crypto.SHA256, hash[:], signature) != nil:
+		return errProof("A JSON web token could not be decoded")
+	case at(claims.Iat).After(now):
+		return errProof("'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued")
+	case !at(claims.Exp).After(now):
+		return errProof("'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires")
+	case at(claims.Exp).After(now.Add(longestProof)):
+		return errProof("'Expiration time' claim ('exp') is too far in the future")
+	default:
+		return nil
+	}
+}
+
+func decodePart(part string, into any) error {
+	content, err := base64.RawURLEncoding.DecodeString(part)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, into)
+}

@@ -1,0 +1,168 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package pullhost
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const defaultBranch = "main"
+
+// State is what became of a pull request.
+type State int
+
+// The states of a pull request.
+const (
+	Open State = iota
+	Merged
+	Closed
+)
+
+// PullRequest is a pull request, by whatever name the host has for one.
+type PullRequest struct {
+	Number int
+	// Version counts its changes.
+	Version     int
+	Title, Body string
+	// Source and Target are the names of its branches.
+	Source, Target string
+	// Head follows the source branch while it is open.
+	Head    string
+	State   State
+	Created time.Time
+	// Draft is set on hosts that know drafts by other than the title.
+	Draft     bool
+	Labels    []string
+	Reviewers []string
+	Comments  []string
+	// Statuses are those of the pull request itself, the newest last.
+	Statuses []Status
+	// Completing is set from when the host was asked to merge it until it does.
+	Completing bool
+	// Method is how it was merged, in the host's own word.
+	Method string
+}
+
+// Status is one status, in the host's own words.
+type Status struct {
+	Name, State, Description string
+}
+
+// Repository is a repository with its pull requests. Who uses it takes turns.
+type Repository struct {
+	// Statuses are those of commits, the newest last.
+	Statuses map[string][]Status
+
+	branches  map[string]string
+	history   map[string][]string
+	conflicts map[string]bool
+	pulls     []*PullRequest
+}
+
+func newRepository() *Repository {
+	r := &Repository{
+		Statuses: map[string][]Status{}, branches: map[string]string{}, history: map[string][]string{}, conflicts: map[string]bool{},
+	}
+	r.commit(defaultBranch)
+	return r
+}
+
+// commit makes one on top of a branch, and of what else it is to contain.
+func (r *Repository) commit(branch string, also ...string) string {
+	parent, exists := r.branches[branch]
+	if !exists {
+		parent = r.branches[defaultBranch]
+	}
+	commit := fmt.Sprintf("%x", sha1.Sum([]byte(fmt.Sprint(branch, len(r.history)))))
+	r.history[commit] = append([]string{commit}, r.history[parent]...)
+	for _, other := range also {
+		r.history[commit] = append(r.history[commit], r.history[other]...)
+	}
+	r.branches[branch] = commit
+	for _, pull := range r.pulls {
+		if pull.State == Open && pull.Source == branch {
+			pull.Head = commit
+		}
+	}
+	return commit
+}
+
+// Head returns the newest commit of a branch.
+func (r *Repository) Head(branch string) string { return r.branches[branch] }
+
+// HasBranch tells whether there is a branch.
+func (r *Repository) HasBranch(name string) bool { return r.branches[name] != "" }
+
+// HasCommit tells whether there is a commit.
+func (r *Repository) HasCommit(id string) bool { return r.history[id] != nil }
+
+// Differ tells whether the source branch has what the target has not.
+func (r *Repository) Differ(source, target string) bool {
+	return !slices.Contains(r.history[r.branches[target]], r.branches[source])
+}
+
+// OpenPull returns the open pull request between two branches, nil if there is none.
+func (r *Repository) OpenPull(source, target string) *PullRequest {
+	for _, pull := range r.pulls {
+		if pull.State == Open && pull.Source == source && pull.Target == target {
+			return pull
+		}
+	}
+	return nil
+}
+
+// Add opens a pull request.
+func (r *Repository) Add(pull PullRequest) *PullRequest {
+	pull.Number, pull.Head, pull.Created = len(r.pulls)+1, r.branches[pull.Source], time.Now()
+	r.pulls = append(r.pulls, &pull)
+	return &pull
+}
+
+// Pull returns a pull request, nil if there is none of that number.
+func (r *Repository) Pull(number int) *PullRequest {
+	if number < 1 || number > len(r.pulls) {
+		return nil
+	}
+	return r.pulls[number-1]
+}
+
+// Pulls returns those from a branch (all if that is empty), the oldest first.
+func (r *Repository) Pulls(source string) []*PullRequest {
+	return slices.DeleteFunc(slices.Clone(r.pulls), func(p *PullRequest) bool { return source != "" && p.Source != source })
+}
+
+// Conflicts tells whether a pull request cannot be merged.
+func (r *Repository) Conflicts(pull *PullRequest) bool { return r.conflicts[pull.Source] }
+
+// Merge merges a pull request.
+func (r *Repository) Merge(pull *PullRequest) {
+	r.commit(pull.Target, pull.Head)
+	pull.State, pull.Completing = Merged, false
+	pull.Version++
+}
+
+// Close closes a pull request.
+func (r *Repository) Close(pull *PullRequest) {
+	pull.State = Closed
+	pull.Version++
+}
+
+// Known is the only one besides its own user whom a host knows.
+const Known = "rita"
