@@ -18,16 +18,13 @@ package scm
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"code.gitea.io/sdk/gitea"
 	. "github.com/onsi/gomega"
-
-	"github.com/sluice-toolkit/sluice/tests/githost"
-	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
 // pageSize makes several pages of a few pull requests: opening one takes a real host a while.
@@ -41,11 +38,34 @@ type testHost struct {
 	elsewhere string
 	// commit adds a commit with a file of its own to a branch, which is made from main if there is none.
 	commit func(branch string) string
+	// conflict makes a branch that conflicts with main.
+	conflict func(branch string)
 	// merge merges a pull request.
 	merge func(number int)
+	// mergeable waits for a host that finds out in the background whether a pull request can be merged; nil for others.
+	mergeable func(number int)
 	// deleteBranch deletes a branch.
 	deleteBranch func(branch string)
+	// look returns what the host has of a pull request besides what Get tells.
+	look func(pullRequest PullRequest) seen
+	// reviewer is who can be asked for a review, by the name that the host knows them by.
+	reviewer string
+	// hasNoLabels and ownLabels say that the host has none, or only those of the repository, such as "promotion".
+	hasNoLabels, ownLabels bool
+	// methods are how the host merges.
+	methods []MergeMethod
 }
+
+// seen is what a host has of a pull request besides what Get tells.
+type seen struct {
+	Labels, Reviewers, Comments []string
+	Draft                       bool
+	// Status is the newest status of the name StatusContext.
+	Status      StatusState
+	Description string
+}
+
+var allMethods = []MergeMethod{MergeCommit, MergeSquash, MergeRebase}
 
 func (h testHost) open(t *testing.T, change func(*Repository)) Host {
 	t.Helper()
@@ -56,17 +76,35 @@ func (h testHost) open(t *testing.T, change func(*Repository)) Host {
 		t.Fatal(err)
 	}
 	switch host := host.(type) {
-	case *gitHub:
+	case *azure:
+		host.pageSize = pageSize
+	case *bitbucket:
 		host.pageSize = pageSize
 	case *giteaHost:
+		host.pageSize = pageSize
+	case *gitHub:
+		host.pageSize = pageSize
+	case *gitLab:
 		host.pageSize = pageSize
 	}
 	return host
 }
 
+func (h testHost) waitUntilMergeable(number int) {
+	if h.mergeable != nil {
+		h.mergeable(number)
+	}
+}
+
 func TestGitHubKeepsTheContract(t *testing.T) { testContract(t, newTestGitHub(t).testHost) }
 
 func TestGiteaKeepsTheContract(t *testing.T) { testContract(t, newTestGitea(t)) }
+
+func TestGitLabKeepsTheContract(t *testing.T) { testContract(t, newTestGitLab(t).testHost) }
+
+func TestBitbucketKeepsTheContract(t *testing.T) { testContract(t, newTestBitbucket(t).testHost) }
+
+func TestAzureDevOpsKeepsTheContract(t *testing.T) { testContract(t, newTestAzure(t).testHost) }
 
 // testContract tests what every Host must do, on any host. A case makes the branches it needs.
 func testContract(t *testing.T, h testHost) {
@@ -194,6 +232,130 @@ func testContract(t *testing.T, h testHost) {
 		h.commit("promote/comment")
 		created := create(t, "promote/comment")
 		g.Expect(host.Comment(t.Context(), created.Number, "Superseded by **v1.2.0**.")).To(Succeed())
+		g.Expect(h.look(created).Comments).To(Equal([]string{"Superseded by **v1.2.0**."}))
+	})
+
+	t.Run("a draft is opened with labels and reviewers", func(t *testing.T) {
+		g := NewWithT(t)
+		h.commit("promote/dressed")
+		created, err := host.Create(t.Context(), NewPullRequest{
+			Title: "Promote", Body: "why", Branch: "promote/dressed", Base: "main",
+			Labels: []string{"promotion"}, Reviewers: []string{h.reviewer}, Draft: true,
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(created.Warning).To(BeEmpty())
+		g.Expect(created.Title).To(HaveSuffix("Promote"))
+		g.Expect(host.Get(t.Context(), created.Number)).To(Equal(created))
+		want := seen{Labels: []string{"promotion"}, Reviewers: []string{h.reviewer}, Draft: true}
+		if h.hasNoLabels {
+			want.Labels = nil
+		}
+		g.Expect(h.look(created)).To(Equal(want))
+	})
+
+	t.Run("one without any of these is none", func(t *testing.T) {
+		g := NewWithT(t)
+		h.commit("promote/bare")
+		g.Expect(h.look(create(t, "promote/bare"))).To(Equal(seen{}))
+	})
+
+	t.Run("a reviewer whom the host does not take keeps no pull request from being opened", func(t *testing.T) {
+		g := NewWithT(t)
+		h.commit("promote/reviewer")
+		created, err := host.Create(t.Context(), NewPullRequest{
+			Title: "Promote", Branch: "promote/reviewer", Base: "main", Reviewers: []string{"nobody-there"},
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(created.Warning).To(HavePrefix("reviewers: "))
+		g.Expect(created.State).To(Equal(StateOpen))
+		created.Warning = ""
+		g.Expect(host.Find(t.Context(), "promote/reviewer")).To(Equal([]PullRequest{created}))
+	})
+
+	if h.ownLabels {
+		t.Run("a label that the repository does not have is named, and the others are set", func(t *testing.T) {
+			g := NewWithT(t)
+			h.commit("promote/label")
+			created, err := host.Create(t.Context(), NewPullRequest{
+				Title: "Promote", Branch: "promote/label", Base: "main", Labels: []string{"no-such-label", "promotion"},
+			})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(created.Warning).To(Equal("labels: the repository has no no-such-label"))
+			g.Expect(h.look(created).Labels).To(Equal([]string{"promotion"}))
+		})
+	}
+
+	t.Run("a status is what it was set to last", func(t *testing.T) {
+		g := NewWithT(t)
+		h.commit("promote/status")
+		created := create(t, "promote/status")
+		for _, state := range []StatusState{StatusPending, StatusPending, StatusFailure, StatusFailure, StatusPending, StatusSuccess} {
+			g.Expect(host.SetStatus(t.Context(), created, state, "waits for ü")).To(Succeed())
+			g.Expect(h.look(created)).To(Equal(seen{Status: state, Description: "waits for ü"}))
+		}
+	})
+
+	t.Run("a description of a status is cut to what the host takes", func(t *testing.T) {
+		g := NewWithT(t)
+		h.commit("promote/description")
+		created := create(t, "promote/description")
+		g.Expect(host.SetStatus(t.Context(), created, StatusFailure, strings.Repeat("ü", 1000))).To(Succeed())
+		g.Expect(h.look(created).Description).To(And(HavePrefix("üüü"), HaveSuffix("ü…")))
+	})
+
+	for _, method := range allMethods {
+		branch := "promote/by-" + string(method)
+		if !slices.Contains(h.methods, method) {
+			t.Run("merging by "+string(method)+" is not supported", func(t *testing.T) {
+				g := NewWithT(t)
+				head := h.commit(branch)
+				created := create(t, branch)
+				g.Expect(host.Merge(t.Context(), created.Number, method, head)).To(MatchError(ErrUnsupported))
+				g.Expect(host.Get(t.Context(), created.Number)).To(Equal(created))
+			})
+			continue
+		}
+		t.Run("one is merged by "+string(method), func(t *testing.T) {
+			g := NewWithT(t)
+			head := h.commit(branch)
+			created := create(t, branch)
+			h.waitUntilMergeable(created.Number)
+			g.Expect(host.Merge(t.Context(), created.Number, method, head)).To(Succeed())
+			// Some hosts merge in the background.
+			g.Eventually(func() (State, error) {
+				pullRequest, err := host.Get(t.Context(), created.Number)
+				return pullRequest.State, err
+			}).WithTimeout(time.Minute).Should(Equal(StateMerged))
+		})
+	}
+
+	t.Run("one whose head is another commit by now is not merged", func(t *testing.T) {
+		g := NewWithT(t)
+		looked := h.commit("promote/moved")
+		created := create(t, "promote/moved")
+		h.waitUntilMergeable(created.Number)
+		created.HeadCommit = h.commit("promote/moved")
+		g.Eventually(func() (PullRequest, error) { return host.Get(t.Context(), created.Number) }).
+			WithTimeout(time.Minute).Should(Equal(created), "the host takes notice")
+		g.Expect(host.Merge(t.Context(), created.Number, MergeCommit, looked)).To(MatchError(ErrNotMergeable))
+		g.Expect(host.Get(t.Context(), created.Number)).To(Equal(created))
+	})
+
+	t.Run("one that conflicts with its base is not mergeable", func(t *testing.T) {
+		g := NewWithT(t)
+		h.conflict("promote/conflict")
+		created := create(t, "promote/conflict")
+		g.Expect(host.Merge(t.Context(), created.Number, MergeCommit, created.HeadCommit)).To(MatchError(ErrNotMergeable))
+		g.Expect(host.Get(t.Context(), created.Number)).To(Equal(created))
+	})
+
+	t.Run("one that is closed is not mergeable", func(t *testing.T) {
+		g := NewWithT(t)
+		h.commit("promote/merge-closed")
+		closed, err := host.Close(t.Context(), create(t, "promote/merge-closed").Number)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(host.Merge(t.Context(), closed.Number, MergeCommit, closed.HeadCommit)).To(MatchError(ErrNotMergeable))
+		g.Expect(host.Get(t.Context(), closed.Number)).To(Equal(closed))
 	})
 
 	t.Run("a pull request that there is not is not found", func(t *testing.T) {
@@ -203,11 +365,12 @@ func testContract(t *testing.T, h testHost) {
 		_, err = host.Close(t.Context(), 999999)
 		g.Expect(err).To(MatchError(ErrNotFound))
 		g.Expect(host.Comment(t.Context(), 999999, "text")).To(MatchError(ErrNotFound))
+		g.Expect(host.Merge(t.Context(), 999999, MergeCommit, h.commit("promote/none"))).To(MatchError(ErrNotFound))
 	})
 
 	t.Run("a wrong token is unauthorized and stays out of the error", func(t *testing.T) {
 		g := NewWithT(t)
-		wrong := h.open(t, func(r *Repository) { r.Token = "wr0ng-token" })
+		wrong := h.open(t, func(r *Repository) { r.Token, r.App = "wr0ng-token", nil })
 		_, err := wrong.Find(t.Context(), "promote/created")
 		g.Expect(err).To(MatchError(ErrUnauthorized))
 		g.Expect(fmt.Sprintf("%+v", err)).NotTo(ContainSubstring("wr0ng-token"))
@@ -254,114 +417,4 @@ func (h *mergedInBetween) Get(ctx context.Context, number int) (PullRequest, err
 		h.merge(number)
 	}
 	return pullRequest, err
-}
-
-const gitHubToken = "gh-t0ken"
-
-type testGitHub struct {
-	testHost
-	server *githost.Server
-}
-
-func newTestGitHub(t *testing.T) testGitHub {
-	t.Helper()
-	server, err := githost.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	server.AddToken(githost.Token{Value: gitHubToken, Login: "robot"})
-	check(server.AddRepository("org", "fleet"))
-	files := 0
-	commit := func(branch string) string {
-		files++
-		hash, err := server.CommitFiles("org", "fleet", branch, map[string]string{fmt.Sprintf("file-%d", files): branch}, "commit")
-		check(err)
-		return hash
-	}
-	commit("main")
-	return testGitHub{server: server, testHost: testHost{
-		hostType:   "github",
-		repository: Repository{URL: server.RepositoryURL("org", "fleet"), Token: gitHubToken, CABundle: server.CA()},
-		elsewhere:  server.URL() + "/org/missing",
-		commit:     commit,
-		merge: func(number int) {
-			_, err := server.Merge("org", "fleet", number)
-			check(err)
-		},
-		deleteBranch: func(branch string) { check(server.DeleteBranch("org", "fleet", branch)) },
-	}}
-}
-
-func newTestGitea(t *testing.T) testHost {
-	t.Helper()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	server, err := localcluster.StartGitea(t.Context())
-	check(err)
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	_, err = server.CreateRepository("fleet")
-	check(err)
-	files := 0
-	branchExists := func(branch string) bool {
-		_, response, err := server.Client.GetRepoBranch(server.Username, "fleet", branch)
-		if response == nil || response.StatusCode != 404 {
-			check(err)
-		}
-		return err == nil
-	}
-	commit := func(branch string) string {
-		files++
-		options := gitea.FileOptions{Message: "commit", BranchName: "main", NewBranchName: branch}
-		if branch == "main" || branchExists(branch) {
-			options.BranchName, options.NewBranchName = branch, ""
-		}
-		response, _, err := server.Client.CreateFile(server.Username, "fleet", fmt.Sprintf("file-%d", files), gitea.CreateFileOptions{
-			FileOptions: options,
-			Content:     base64.StdEncoding.EncodeToString([]byte(branch)),
-		})
-		check(err)
-		return response.Commit.SHA
-	}
-	commit("main")
-	return testHost{
-		hostType:   "gitea",
-		repository: Repository{URL: server.URL + "/" + server.Username + "/fleet.git", Token: Token(server.Token)},
-		elsewhere:  server.URL + "/" + server.Username + "/missing",
-		commit:     commit,
-		merge: func(number int) {
-			// Gitea finds out in the background whether it can be merged, and refuses until it has.
-			NewWithT(t).Eventually(func() (bool, error) {
-				pullRequest, _, err := server.Client.GetPullRequest(server.Username, "fleet", int64(number))
-				return pullRequest.Mergeable, err
-			}).WithTimeout(time.Minute).Should(BeTrue())
-			merged, _, err := server.Client.MergePullRequest(server.Username, "fleet", int64(number), gitea.MergePullRequestOption{Style: gitea.MergeStyleMerge})
-			check(err)
-			if !merged {
-				t.Fatalf("Gitea did not merge pull request %d", number)
-			}
-		},
-		deleteBranch: func(branch string) {
-			_, _, err := server.Client.DeleteRepoBranch(server.Username, "fleet", branch)
-			check(err)
-		},
-	}
 }

@@ -240,6 +240,12 @@ func (h *giteaHost) Merge(ctx context.Context, number int, method MergeMethod, h
 	// The SDK takes a refusal for no error, and does not tell the host's words.
 	case response.StatusCode == http.StatusMethodNotAllowed || response.StatusCode == http.StatusConflict:
 		return h.location.failed(doing, ErrNotMergeable, 0, nil)
+	case response.StatusCode == http.StatusNotFound:
+		// Gitea says so of a closed one too.
+		if _, err := h.Get(ctx, number); err != nil {
+			return err
+		}
+		return h.location.failed(doing, ErrNotMergeable, 0, nil)
 	default:
 		return h.location.failed(doing, nil, response.StatusCode, errors.New("Gitea does not say why"))
 	}

@@ -37,6 +37,7 @@ import (
 const (
 	appIDKey           = "githubAppID"
 	appInstallationKey = "githubAppInstallationID"
+	appOwnerKey        = "githubAppInstallationOwner"
 	appPrivateKeyKey   = "githubAppPrivateKey"
 	appBaseURLKey      = "githubAppBaseURL"
 
@@ -53,7 +54,11 @@ const (
 
 // GitHubApp authenticates as the installation of a GitHub App, by tokens of an hour each.
 type GitHubApp struct {
-	ID, InstallationID int64
+	ID int64
+	// InstallationID is 0 where Owner tells instead whose installation it is.
+	InstallationID int64
+	// Owner is the organization or user that installed it.
+	Owner string
 	// PrivateKey is the App's RSA key in PEM.
 	PrivateKey Token
 	// BaseURL is the address of the API. Empty, it is derived from the repository's URL.
@@ -66,18 +71,27 @@ func GitHubAppFromSecret(data map[string][]byte) (*GitHubApp, error) {
 	if !slices.ContainsFunc([]string{appIDKey, appInstallationKey, appPrivateKeyKey}, present) {
 		return nil, nil
 	}
-	app := &GitHubApp{PrivateKey: Token(data[appPrivateKeyKey]), BaseURL: strings.TrimSpace(string(data[appBaseURLKey]))}
+	text := func(key string) string { return strings.TrimSpace(string(data[key])) }
+	app := &GitHubApp{PrivateKey: Token(data[appPrivateKeyKey]), BaseURL: text(appBaseURLKey), Owner: text(appOwnerKey)}
 	if app.PrivateKey == "" {
 		return nil, fmt.Errorf("'%s' is missing", appPrivateKeyKey)
 	}
-	for key, number := range map[string]*int64{appIDKey: &app.ID, appInstallationKey: &app.InstallationID} {
-		parsed, err := strconv.ParseInt(strings.TrimSpace(string(data[key])), 10, 64)
-		if err != nil || parsed <= 0 {
-			return nil, fmt.Errorf("'%s' is not there, or not a number", key)
-		}
-		*number = parsed
+	if app.Owner != "" && present(appInstallationKey) {
+		return nil, fmt.Errorf("there are both '%s' and '%s'", appInstallationKey, appOwnerKey)
 	}
-	return app, nil
+	var err error
+	if app.ID, err = appNumber(appIDKey, text(appIDKey)); err == nil && app.Owner == "" {
+		app.InstallationID, err = appNumber(appInstallationKey, text(appInstallationKey))
+	}
+	return app, err
+}
+
+func appNumber(key, text string) (int64, error) {
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || number <= 0 {
+		return 0, fmt.Errorf("'%s' is not there, or not a number", key)
+	}
+	return number, nil
 }
 
 // appCredential holds the token of an App's installation, and gets a new one in time.
@@ -87,8 +101,10 @@ type appCredential struct {
 	key *rsa.PrivateKey
 	now func() time.Time
 
-	token   string
-	expires time.Time
+	// installation is 0 until it was asked for.
+	installation int64
+	token        string
+	expires      time.Time
 
 	mu sync.Mutex
 	// issued are the newest tokens, and what they were asked for with.
@@ -101,11 +117,11 @@ func newAppCredential(app GitHubApp, api url.URL, now func() time.Time) (*appCre
 		// The library's own words are kept out: they are about what was in the key.
 		return nil, fmt.Errorf("'%s' is not an RSA key in PEM", appPrivateKeyKey)
 	}
-	return &appCredential{app: app, api: api, key: key, now: now}, nil
+	return &appCredential{app: app, api: api, key: key, now: now, installation: app.InstallationID}, nil
 }
 
 func (c *appCredential) id() string {
-	return fmt.Sprintf("%d/%d/%s/%s", c.app.ID, c.app.InstallationID, &c.api, string(c.app.PrivateKey))
+	return fmt.Sprintf("%d/%d/%s/%s/%s", c.app.ID, c.app.InstallationID, c.app.Owner, &c.api, string(c.app.PrivateKey))
 }
 
 func (c *appCredential) authorization(ctx context.Context, ask exchange) (string, error) {
@@ -132,31 +148,83 @@ func (c *appCredential) refresh(ctx context.Context, ask exchange) error {
 	if err != nil {
 		return err
 	}
-	address := c.api.JoinPath("app", "installations", strconv.FormatInt(c.app.InstallationID, 10), "access_tokens")
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), nil)
-	if err != nil {
+	if err := c.findInstallation(ctx, ask, proof); err != nil {
 		return err
-	}
-	request.Header.Set("Accept", "application/vnd.github+json")
-	request.Header.Set("Authorization", "Bearer "+proof)
-	response, err := ask(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusCreated {
-		return c.notIssued(response)
 	}
 	var issued struct {
 		Token   string    `json:"token"`
 		Expires time.Time `json:"expires_at"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&issued); err != nil || issued.Token == "" {
+	installation := strconv.FormatInt(c.installation, 10)
+	status, err := c.call(ctx, ask, proof, http.MethodPost, &issued, "app", "installations", installation, "access_tokens")
+	if err != nil {
+		if status == http.StatusNotFound {
+			// It may have been installed anew.
+			c.installation = c.app.InstallationID
+		}
+		return c.failed("got no token for its installation "+installation, status, err)
+	}
+	if issued.Token == "" {
 		return errors.New("the host's answer to a GitHub App has no token")
 	}
 	c.token, c.expires = issued.Token, issued.Expires
 	c.remember(issued.Token)
 	return nil
+}
+
+// findInstallation finds that of the owner, if the App's is not known by its number.
+func (c *appCredential) findInstallation(ctx context.Context, ask exchange, proof string) error {
+	if c.installation != 0 {
+		return nil
+	}
+	var found struct {
+		ID int64 `json:"id"`
+	}
+	status, err := c.call(ctx, ask, proof, http.MethodGet, &found, "orgs", c.app.Owner, "installation")
+	if status == http.StatusNotFound {
+		status, err = c.call(ctx, ask, proof, http.MethodGet, &found, "users", c.app.Owner, "installation")
+	}
+	if err != nil {
+		return c.failed("has no installation of "+c.app.Owner, status, err)
+	}
+	c.installation = found.ID
+	return nil
+}
+
+// call asks as the App itself. The status is 0 where there was no answer.
+func (c *appCredential) call(ctx context.Context, ask exchange, proof, method string, answer any, path ...string) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, method, join(c.api, path...).String(), nil)
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Accept", "application/vnd.github+json")
+	request.Header.Set("Authorization", "Bearer "+proof)
+	response, err := ask(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusMultipleChoices {
+		var body struct {
+			Message string `json:"message"`
+		}
+		content, _ := io.ReadAll(response.Body)
+		_ = json.Unmarshal(content, &body)
+		return response.StatusCode, errors.New(body.Message)
+	}
+	return response.StatusCode, json.NewDecoder(response.Body).Decode(answer)
+}
+
+// failed says why there is no token. Where the host refused, the App, or its installation, is not what the Secret says.
+func (c *appCredential) failed(what string, status int, err error) error {
+	if status == 0 {
+		return err
+	}
+	text := fmt.Sprintf("GitHub App %d %s: status %d: %s", c.app.ID, what, status, err)
+	if status >= http.StatusMultipleChoices && status < http.StatusInternalServerError {
+		return fmt.Errorf("%w: %s", ErrUnauthorized, text)
+	}
+	return errors.New(text)
 }
 
 // proof is what the App shows that it is itself. It is good for one request.
@@ -179,19 +247,4 @@ func (c *appCredential) remember(secret string) {
 	defer c.mu.Unlock()
 	c.issued = append(c.issued, secret)
 	c.issued = c.issued[max(0, len(c.issued)-2*rememberedTokens):]
-}
-
-// notIssued says why there is no token: the App, or its installation, is not what the Secret says.
-func (c *appCredential) notIssued(response *http.Response) error {
-	var body struct {
-		Message string `json:"message"`
-	}
-	content, _ := io.ReadAll(response.Body)
-	_ = json.Unmarshal(content, &body)
-	text := fmt.Sprintf("GitHub App %d got no token for its installation %d: status %d: %s",
-		c.app.ID, c.app.InstallationID, response.StatusCode, body.Message)
-	if response.StatusCode < http.StatusInternalServerError {
-		return fmt.Errorf("%w: %s", ErrUnauthorized, text)
-	}
-	return errors.New(text)
 }

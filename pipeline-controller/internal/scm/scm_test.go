@@ -17,6 +17,8 @@ limitations under the License.
 package scm
 
 import (
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +26,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -143,69 +144,19 @@ func locationOf(host Host) location {
 	}
 }
 
-func TestGitHubRateLimits(t *testing.T) {
-	reset := time.Now().Add(30 * time.Minute).Truncate(time.Second)
-	for _, c := range []struct {
-		name  string
-		limit func(*githost.Server)
-		// after is how long the limit lasts from when it is met; 0 for one that ends at reset.
-		after time.Duration
-		calls int
-	}{
-		{
-			name: "a secondary limit holds until Retry-After has passed",
-			limit: func(s *githost.Server) {
-				s.FailNext("", "/pulls", githost.Always, githost.SecondaryRateLimit(60*time.Second))
-			},
-			after: 60 * time.Second,
-			calls: 1,
-		},
-		{
-			name: "too many requests hold until Retry-After has passed",
-			limit: func(s *githost.Server) {
-				s.FailNext("", "/pulls", githost.Always, githost.TooManyRequests(90*time.Second))
-			},
-			after: 90 * time.Second,
-			calls: 1,
-		},
-		{
-			name:  "a primary limit that is met holds until it is reset",
-			limit: func(s *githost.Server) { s.SetRateLimit(gitHubToken, 0, reset) },
-			calls: 1,
-		},
-		{
-			name:  "a primary limit that the last request used up holds until it is reset",
-			limit: func(s *githost.Server) { s.SetRateLimit(gitHubToken, 1, reset) },
-			calls: 1,
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			g := NewWithT(t)
-			h := newTestGitHub(t)
-			host := h.open(t, func(*Repository) {})
-			c.limit(h.server)
-
-			before := time.Now()
-			_, first := host.Find(t.Context(), "b")
-			met := time.Now()
-			_, second := host.Get(t.Context(), 1)
-			g.Expect(h.server.Count("", "/pulls")).To(Equal(c.calls), "not one call is made before the limit ends")
-
-			var limited *RateLimitedError
-			g.Expect(errors.As(second, &limited)).To(BeTrue(), "%v", second)
-			if c.after == 0 {
-				g.Expect(limited.Until).To(BeTemporally("==", reset))
-				return
-			}
-			g.Expect(errors.As(first, &limited)).To(BeTrue(), "%v", first)
-			g.Expect(limited.Until).To(And(BeTemporally(">=", before.Add(c.after)), BeTemporally("<=", met.Add(c.after))))
-			g.Expect(first).NotTo(MatchError(ErrUnauthorized), "a limit is no refusal of the token")
-		})
-	}
+// standIns are addresses of a repository for each type of host, below that of a server which stands in for one, and what
+// such a host answers where there is no pull request.
+var standIns = []struct{ hostType, path, empty string }{
+	{"azure-devops", "/acme/org/_git/fleet", `{"value":[]}`},
+	{"bitbucket-server", "/projects/org/repos/fleet", `{"values":[],"isLastPage":true}`},
+	{"gitea", "/org/fleet", `[]`},
+	{"github", "/org/fleet", `[]`},
+	{"gitlab", "/org/group/fleet", `[]`},
 }
 
 func TestRedirects(t *testing.T) {
-	for _, hostType := range []string{"github", "gitea"} {
+	for _, c := range standIns {
+		hostType := c.hostType
 		serve := func(t *testing.T, redirect func(*http.Request) string) (find func() error, sent *[]string) {
 			sent = &[]string{}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -214,10 +165,10 @@ func TestRedirects(t *testing.T) {
 					http.Redirect(w, r, to, http.StatusTemporaryRedirect)
 					return
 				}
-				_, _ = w.Write([]byte("[]"))
+				_, _ = w.Write([]byte(c.empty))
 			}))
 			t.Cleanup(server.Close)
-			host, err := NewHosts().Open(hostType, Repository{URL: server.URL + "/org/fleet", Token: "t0ken"})
+			host, err := NewHosts().Open(hostType, Repository{URL: server.URL + c.path, Token: "t0ken"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +183,9 @@ func TestRedirects(t *testing.T) {
 				return "/renamed"
 			})
 			g.Expect(find()).To(Succeed())
-			g.Expect(*sent).To(Equal([]string{"Bearer t0ken", "Bearer t0ken"}))
+			g.Expect(*sent).To(HaveLen(2))
+			g.Expect((*sent)[0]).NotTo(BeEmpty())
+			g.Expect((*sent)[1]).To(Equal((*sent)[0]))
 		})
 		t.Run(hostType+": one to another host is not followed", func(t *testing.T) {
 			g := NewWithT(t)
@@ -252,54 +205,105 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// operations are all that can be asked of a host.
+var operations = map[string]func(context.Context, Host) error{
+	"find":    func(ctx context.Context, h Host) error { _, err := h.Find(ctx, "b"); return err },
+	"get":     func(ctx context.Context, h Host) error { _, err := h.Get(ctx, 1); return err },
+	"close":   func(ctx context.Context, h Host) error { _, err := h.Close(ctx, 1); return err },
+	"comment": func(ctx context.Context, h Host) error { return h.Comment(ctx, 1, "text") },
+	"merge":   func(ctx context.Context, h Host) error { return h.Merge(ctx, 1, MergeCommit, "c0ffee") },
+	"create": func(ctx context.Context, h Host) error {
+		_, err := h.Create(ctx, NewPullRequest{Title: "t", Branch: "b", Base: "main", Labels: []string{"l"}, Reviewers: []string{"r"}, Draft: true})
+		return err
+	},
+	"status": func(ctx context.Context, h Host) error {
+		return h.SetStatus(ctx, PullRequest{Number: 1, URL: "https://example.com/1", Branch: "b", HeadCommit: "c0ffee"}, StatusPending, "d")
+	},
+}
+
 func TestFailuresOfAHostAreToldWithoutTheToken(t *testing.T) {
+	// Whatever the form in which hosts send errors, each has all that came with the request in it.
 	echo := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(status)
-			body, _ := json.Marshal(map[string]string{"message": "you sent\n" + r.Header.Get("Authorization")})
+			_, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			decoded, _ := base64.StdEncoding.DecodeString(sent)
+			message := fmt.Sprintf("you sent\n%s %q", r.Header.Get("Authorization"), decoded)
+			body, _ := json.Marshal(map[string]any{"message": message, "errors": []map[string]string{{"message": message}}})
 			_, _ = w.Write(body)
 		}
 	}
-	for _, hostType := range []string{"github", "gitea"} {
+	for _, standIn := range standIns {
 		for _, c := range []struct {
 			name    string
 			handler http.HandlerFunc
 			is      error
 			message string
+			// taken says that it is fine for operations whose answer tells nothing.
+			taken bool
 		}{
 			{name: "a 401 that repeats the token", handler: echo(401), is: ErrUnauthorized},
 			{name: "a 403 that repeats the token", handler: echo(403), is: ErrUnauthorized},
-			{name: "a 422 that repeats the token", handler: echo(422), message: "you sent Bearer [redacted]"},
-			{name: "a 500 that repeats the token", handler: echo(500), message: "status 500"},
-			{name: "a page of HTML", handler: func(w http.ResponseWriter, r *http.Request) { githost.InternalServerError()(w, r, nil) }, message: "status 500"},
-			{name: "a success that is not JSON", handler: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("t0ken")) }},
+			{name: "a 404 that repeats the token", handler: echo(404), is: ErrNotFound},
+			{name: "a 409 that repeats the token", handler: echo(409)},
+			{name: "a 422 that repeats the token", handler: echo(422)},
+			{name: "a 429 that repeats the token", handler: echo(429), message: "rate limited"},
+			{name: "a 500 that repeats the token", handler: echo(500)},
+			{name: "a page of HTML", handler: func(w http.ResponseWriter, r *http.Request) { githost.InternalServerError()(w, r, nil) }},
+			{name: "a redirect to a host that is named after the token", handler: func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "https://t0ken.example.com/t0ken", http.StatusTemporaryRedirect)
+			}, message: "not followed"},
+			{name: "a success that is not JSON", handler: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("t0ken")) }, taken: true},
 			{name: "a connection that is cut", handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, message: "EOF"},
-			{name: "a response without end", handler: func(w http.ResponseWriter, _ *http.Request) {
+		} {
+			t.Run(standIn.hostType+": "+c.name, func(t *testing.T) {
+				g := NewWithT(t)
+				server := httptest.NewServer(c.handler)
+				t.Cleanup(server.Close)
+				repository := Repository{URL: strings.Replace(server.URL, "//", "//user:t0ken@", 1) + standIn.path, Token: "t0ken"}
+				for name, call := range operations {
+					host, err := NewHosts().Open(standIn.hostType, repository)
+					g.Expect(err).NotTo(HaveOccurred())
+					err = call(t.Context(), host)
+					if err == nil && c.taken {
+						continue
+					}
+					g.Expect(err).To(MatchError(ContainSubstring(" in "+server.URL+standIn.path+": ")), name)
+					if c.is != nil {
+						g.Expect(err).To(MatchError(c.is), name)
+					}
+					g.Expect(err.Error()).To(ContainSubstring(c.message), name)
+					g.Expect(err.Error()).NotTo(ContainSubstring("\n"), name)
+					expectNoSecret(g, err, "t0ken")
+				}
+			})
+		}
+		t.Run(standIn.hostType+": a response without end", func(t *testing.T) {
+			g := NewWithT(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte(`[{"title":"`))
 				for page := []byte(strings.Repeat("x", 1<<20)); ; {
 					if _, err := w.Write(page); err != nil {
 						return
 					}
 				}
-			}, message: "larger than allowed"},
-		} {
-			t.Run(hostType+": "+c.name, func(t *testing.T) {
-				g := NewWithT(t)
-				server := httptest.NewServer(c.handler)
-				t.Cleanup(server.Close)
-				host, err := NewHosts().Open(hostType, Repository{URL: server.URL + "/org/fleet", Token: "t0ken"})
-				g.Expect(err).NotTo(HaveOccurred())
-				_, err = host.Find(t.Context(), "b")
-				g.Expect(err).To(HaveOccurred())
-				g.Expect(err).To(MatchError(ContainSubstring("listing pull requests in " + server.URL + "/org/fleet: ")))
-				if c.is != nil {
-					g.Expect(err).To(MatchError(c.is))
-				}
-				g.Expect(err.Error()).To(ContainSubstring(c.message))
-				for e := err; e != nil; e = errors.Unwrap(e) {
-					g.Expect(fmt.Sprintf("%+v %#v", e, e)).NotTo(ContainSubstring("t0ken"))
-				}
-			})
+			}))
+			t.Cleanup(server.Close)
+			host, err := NewHosts().Open(standIn.hostType, Repository{URL: server.URL + standIn.path, Token: "t0ken"})
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = host.Find(t.Context(), "b")
+			g.Expect(err).To(MatchError(ContainSubstring("larger than allowed")))
+		})
+	}
+}
+
+// expectNoSecret looks at all that can be printed of an error and of what it wraps.
+func expectNoSecret(g *WithT, err error, secrets ...string) {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		for _, secret := range secrets {
+			for _, spelling := range []string{secret, base64.StdEncoding.EncodeToString([]byte(":" + secret))} {
+				g.Expect(fmt.Sprintf("%+v %#v", e, e)).NotTo(ContainSubstring(spelling))
+			}
 		}
 	}
 }
