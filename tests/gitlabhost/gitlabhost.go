@@ -355,9 +355,10 @@ func (a *api) comment(_ http.ResponseWriter, r *http.Request) (int, any, *failur
 // setStatus takes a status for a job: what is pending cannot become so, while what is done begins anew.
 func (a *api) setStatus(_ http.ResponseWriter, r *http.Request) (int, any, *failure) {
 	var wanted struct {
-		State       string `json:"state"`
-		Name        string `json:"name"`
-		Description string `json:"description"`
+		State       string  `json:"state"`
+		Ref         *string `json:"ref"`
+		Name        string  `json:"name"`
+		Description string  `json:"description"`
 	}
 	if refused := decode(r, &wanted); refused != nil {
 		return 0, nil, refused
@@ -365,6 +366,9 @@ func (a *api) setStatus(_ http.ResponseWriter, r *http.Request) (int, any, *fail
 	commit := r.PathValue("commit")
 	if !a.repository.HasCommit(commit) {
 		return 0, nil, errNotFound("Commit")
+	}
+	if wanted.Ref != nil && !a.repository.HasBranch(*wanted.Ref) {
+		return 0, nil, errNotFound("References for commit")
 	}
 	if !slices.Contains([]string{"pending", "running", "success", "failed", "canceled", "skipped"}, wanted.State) {
 		return 0, nil, &failure{http.StatusBadRequest, "state does not have a valid value"}

@@ -113,6 +113,9 @@ func locateBitbucket(repository Repository) (location, error) {
 		owner, before = segments[last-2], last-3
 	case last >= 3 && segments[last-1] == "repos" && segments[last-3] == "users":
 		owner, before = "~"+segments[last-2], last-3
+	// So it is for SSH, which has a port of its own and no path before.
+	case last == 1:
+		owner, before = segments[0], 0
 	default:
 		return location{}, errors.New("the repository URL is not one of Bitbucket: give one like https://host/scm/project/repository.git")
 	}

@@ -295,6 +295,15 @@ func testContract(t *testing.T, h testHost) {
 		}
 	})
 
+	t.Run("a status needs no more than the number, the page and the head", func(t *testing.T) {
+		g := NewWithT(t)
+		h.commit("promote/recorded")
+		created := create(t, "promote/recorded")
+		recorded := PullRequest{Number: created.Number, URL: created.URL, HeadCommit: created.HeadCommit}
+		g.Expect(host.SetStatus(t.Context(), recorded, StatusSuccess, "open")).To(Succeed())
+		g.Expect(h.look(created).Status).To(Equal(StatusSuccess))
+	})
+
 	t.Run("a description of a status is cut to what the host takes", func(t *testing.T) {
 		g := NewWithT(t)
 		h.commit("promote/description")

@@ -79,19 +79,17 @@ func GitHubAppFromSecret(data map[string][]byte) (*GitHubApp, error) {
 	if app.Owner != "" && present(appInstallationKey) {
 		return nil, fmt.Errorf("there are both '%s' and '%s'", appInstallationKey, appOwnerKey)
 	}
-	var err error
-	if app.ID, err = appNumber(appIDKey, text(appIDKey)); err == nil && app.Owner == "" {
-		app.InstallationID, err = appNumber(appInstallationKey, text(appInstallationKey))
+	for key, number := range map[string]*int64{appIDKey: &app.ID, appInstallationKey: &app.InstallationID} {
+		if key == appInstallationKey && app.Owner != "" {
+			continue
+		}
+		parsed, err := strconv.ParseInt(text(key), 10, 64)
+		if err != nil || parsed <= 0 {
+			return nil, fmt.Errorf("'%s' is not there, or not a number", key)
+		}
+		*number = parsed
 	}
-	return app, err
-}
-
-func appNumber(key, text string) (int64, error) {
-	number, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || number <= 0 {
-		return 0, fmt.Errorf("'%s' is not there, or not a number", key)
-	}
-	return number, nil
+	return app, nil
 }
 
 // appCredential holds the token of an App's installation, and gets a new one in time.

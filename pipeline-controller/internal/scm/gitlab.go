@@ -165,13 +165,17 @@ func (h *gitLab) Comment(ctx context.Context, number int, text string) error {
 }
 
 func (h *gitLab) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
-	name, words := StatusContext, short(description)
-	_, _, err := h.client.Commits.SetCommitStatus(h.project, pullRequest.HeadCommit, &gitlab.SetCommitStatusOptions{
+	options := &gitlab.SetCommitStatusOptions{
 		State: map[StatusState]gitlab.BuildStateValue{
 			StatusPending: gitlab.Pending, StatusSuccess: gitlab.Success, StatusFailure: gitlab.Failed,
 		}[state],
-		Ref: &pullRequest.Branch, Name: &name, Description: &words,
-	}, gitlab.WithContext(ctx))
+		Name: gitlab.Ptr(StatusContext), Description: gitlab.Ptr(short(description)),
+	}
+	// Without a branch, GitLab looks for one that has the commit.
+	if pullRequest.Branch != "" {
+		options.Ref = &pullRequest.Branch
+	}
+	_, _, err := h.client.Commits.SetCommitStatus(h.project, pullRequest.HeadCommit, options, gitlab.WithContext(ctx))
 	// What is pending can't be made pending: GitLab takes statuses for jobs, and that for starting one twice.
 	if err != nil && !has(err.Error(), "cannot transition status via :enqueue from :pending") {
 		return h.failed("setting a status of commit "+pullRequest.HeadCommit, err)
