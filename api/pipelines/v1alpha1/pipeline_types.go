@@ -505,6 +505,10 @@ type PullRequestStatus struct {
 	// +optional
 	Commit string `json:"commit,omitempty"`
 
+	// Warning says which of the labels and reviewers the Git host did not take.
+	// +optional
+	Warning string `json:"warning,omitempty"`
+
 	// Gates is the commit status 'sluice/gates' as it was last set.
 	// +optional
 	Gates *GatesCommitStatus `json:"gates,omitempty"`

@@ -218,6 +218,9 @@ func (p *planner) awaitMerge(env string, promotion *pipelinesv1.Promotion, recor
 	if pr.LastError != "" {
 		v.message += ": " + pr.LastError
 	}
+	if pr.Warning != "" {
+		v.message += "; the Git host has not taken all: " + pr.Warning
+	}
 	return v
 }
 

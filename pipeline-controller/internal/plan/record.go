@@ -91,6 +91,7 @@ func Record(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcome, now 
 		record.Message = outcome.Message
 		record.LastError = ""
 		record.PullRequest = outcome.PullRequest
+		record.PullRequest.Warning = cut(outcome.PullRequest.Warning, longestError)
 	default:
 		if outcome.PullRequest != nil {
 			record.PullRequest = outcome.PullRequest

@@ -155,7 +155,7 @@ func created(pr scm.PullRequest) plan.Outcome {
 		Message: fmt.Sprintf("pull request %s waits to be merged", pr.URL),
 		PullRequest: &pipelinesv1.PullRequestStatus{
 			URL: pr.URL, Number: int64(pr.Number), Branch: pr.Branch, HeadCommit: pr.HeadCommit, Commit: pr.HeadCommit,
-			LastError: pr.Warning,
+			Warning: pr.Warning,
 		},
 	}
 }
