@@ -438,6 +438,44 @@ spec:
 		Expect(opened("reopened")()).To(Equal(1))
 	})
 
+	It("is made anew when the base branch has changed the file under it, and left alone when it has changed another one", func(ctx SpecContext) {
+		repository("moved", map[string]string{"app.yaml": marked("moved")})
+		secret(ctx, "moved", token)
+		pipeline(ctx, "moved", "")
+		Eventually(ctx, record("moved", "two")).Should(haveState("created"))
+		first := pull("moved").HeadSHA
+
+		commit := func(files map[string]string) string {
+			GinkgoHelper()
+			base, err := github.CommitFiles(owner, "moved", "main", files, "Go on")
+			Expect(err).NotTo(HaveOccurred())
+			return base
+		}
+		base := commit(map[string]string{"other.yaml": "a: b\n"})
+		reconcile(ctx, "moved", "after another file")
+		Eventually(ctx, record("moved", "two")).Should(HaveField("PullRequest.BaseCommit", base))
+		Expect(pull("moved").HeadSHA).To(Equal(first))
+
+		// The line before the marked one: Git could not merge that.
+		changed := strings.Replace(marked("moved"), "spec:", "spec: # changed", 1)
+		base = commit(map[string]string{"app.yaml": changed})
+		reconcile(ctx, "moved", "after the file")
+		Eventually(ctx, record("moved", "two")).Should(HaveField("PullRequest.BaseCommit", base))
+		Expect(pull("moved").HeadSHA).NotTo(Equal(first))
+		after, err := github.ReadFile(owner, "moved", pull("moved").Head, "app.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(after)).To(Equal(strings.Replace(changed, "v1.0.0", "v2.0.0", 1)))
+		Eventually(ctx, gatesStatus("moved")).Should(HavePrefix("sluice/gates success"), "on the new commit, too")
+
+		// Somebody else has set the revision: there is nothing left to merge.
+		commit(map[string]string{"app.yaml": string(after)})
+		reconcile(ctx, "moved", "after the revision")
+		Eventually(ctx, record("moved", "two")).Should(And(haveState("succeeded"), HaveField("Message", "branch main holds the revision already")))
+		Expect(pull("moved").State).To(Equal("closed"))
+		Expect(opened("moved")()).To(Equal(1))
+		Expect(branches("moved")).To(HaveLen(1))
+	})
+
 	It("is abandoned when a person deletes its branch", func(ctx SpecContext) {
 		repository("branchless", map[string]string{"app.yaml": marked("branchless")})
 		secret(ctx, "branchless", token)

@@ -501,9 +501,19 @@ type PullRequestStatus struct {
 	// +optional
 	HeadCommit string `json:"headCommit,omitempty"`
 
-	// Commit was at the head when the pull request was opened. While another one is, it is not merged automatically.
+	// Commit is the one that Sluice has pushed. While another one is at the head, somebody else has pushed to the branch, and Sluice
+	// leaves it alone.
 	// +optional
 	Commit string `json:"commit,omitempty"`
+
+	// BaseCommit is the commit of the base branch that the pull request was last compared with.
+	// +optional
+	BaseCommit string `json:"baseCommit,omitempty"`
+
+	// BaseFiles is a digest of what the files that the pull request changes were on the base branch. When they are something else
+	// there, the commit is made anew on top of that.
+	// +optional
+	BaseFiles string `json:"baseFiles,omitempty"`
 
 	// Warning says which of the labels and reviewers the Git host did not take.
 	// +optional
@@ -513,7 +523,7 @@ type PullRequestStatus struct {
 	// +optional
 	Gates *GatesCommitStatus `json:"gates,omitempty"`
 
-	// Attempts counts the attempts to set the commit status or to merge since the last one that succeeded.
+	// Attempts counts the attempts to renew the commit, to set the commit status or to merge since the last one that succeeded.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 

@@ -56,6 +56,10 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 		// Cut off halfway it may have been delivered or not. It has a timeout of its own.
 		ctx := context.WithoutCancel(ctx)
 		return r.Notifications.Notify(ctx, promotion, confirm)
+	case plan.Renew:
+		// What is at its head now is to be seen at once.
+		defer r.looks.forget(pipeline.UID, action.Environment)
+		return r.PullRequests.Renew(ctx, promotion, recorded, confirm)
 	case plan.ReportGates:
 		return r.PullRequests.ReportGates(ctx, promotion, recorded, action.Gates)
 	case plan.Merge:

@@ -121,6 +121,9 @@ func (h *modelHost) open() []*modelPullRequest {
 	return open
 }
 
+// baseCommit follows from what the base branch holds.
+func (h *modelHost) baseCommit() string { return fmt.Sprint(h.base) }
+
 // merge is a person's merge.
 func (h *modelHost) merge(pr *modelPullRequest) {
 	pr.state = "merged"
@@ -229,11 +232,38 @@ func (p modelPullRequests) Look(_ context.Context, promotion promote.Promotion, 
 	}
 	pr := p.model.host.pullRequest(recorded.Number)
 	pr.endSeen = pr.endSeen || pr.state != "open"
-	seen := plan.PullRequest{Merged: pr.state == "merged", HeadCommit: "c0ffee"}
+	seen := plan.PullRequest{Merged: pr.state == "merged", HeadCommit: "c0ffee", BaseCommit: p.model.host.baseCommit()}
 	if pr.state == "closed" {
 		seen.Closed = "closed without being merged"
 	}
 	return seen
+}
+
+// Renew closes what would change nothing any more.
+func (p modelPullRequests) Renew(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome {
+	host, id := p.model.host, idOf(promotion)
+	holds, base := false, ""
+	if err := p.onHost("fetch", func() { holds, base = host.base[id.environment] == id.revision, host.baseCommit() }); err != nil {
+		return failed(err)
+	}
+	if why, err := p.confirmed(ctx, confirm); err != nil || why != "" {
+		return plan.Outcome{Message: why, Err: err}
+	}
+	if holds {
+		if _, err := p.withdraw(id, "the base branch holds the revision already"); err != nil {
+			return failed(err)
+		}
+		host.heldAlready[id] = true
+		p.model.count("pull requests that the base has made obsolete")
+		return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the base branch holds the revision already"}
+	}
+	if err := p.onHost("push", func() {}); err != nil {
+		return failed(err)
+	}
+	p.model.count("commits renewed")
+	renewed := recorded.DeepCopy()
+	renewed.BaseCommit = base
+	return plan.Outcome{State: pipelinesv1.PromotionCreated, PullRequest: renewed}
 }
 
 func (p modelPullRequests) ReportGates(_ context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, gates pipelinesv1.GatesCommitStatus) plan.Outcome {

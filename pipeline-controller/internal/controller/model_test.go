@@ -130,7 +130,7 @@ func withoutTheWorld(t *testing.T) {
 func checkCoverage(t *testing.T, counts map[string]int) {
 	expected := []string{
 		"pull requests created", "pull requests adopted", "pull requests withdrawn", "events accepted", "events refused as duplicates",
-		"commit statuses set", "pull requests merged by Sluice",
+		"commits renewed", "pull requests that the base has made obsolete", "commit statuses set", "pull requests merged by Sluice",
 		"actions called off", "actions overtaken by another process", "conflicts", "crashes", "rate limits",
 	}
 	for from, all := range transitions {

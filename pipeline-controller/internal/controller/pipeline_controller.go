@@ -58,6 +58,8 @@ type PullRequests interface {
 	Look(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest
 	// Withdraw closes the pull request of a promotion, if there is one.
 	Withdraw(ctx context.Context, promotion promote.Promotion, why string) plan.Outcome
+	// Renew makes the commit of a pull request anew if the base branch has changed what it changes.
+	Renew(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome
 	// ReportGates sets the commit status of a pull request.
 	ReportGates(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, gates pipelinesv1.GatesCommitStatus) plan.Outcome
 	// Merge merges a pull request as it was last seen.

@@ -65,6 +65,8 @@ const (
 	Notify ActionKind = "Notify"
 	// Withdraw closes the pull request of a promotion that another revision has superseded, and deletes its branch.
 	Withdraw ActionKind = "Withdraw"
+	// Renew makes the commit of an open pull request anew, if what it changes is something else on the base branch by now.
+	Renew ActionKind = "Renew"
 	// ReportGates sets the commit status of an open pull request.
 	ReportGates ActionKind = "ReportGates"
 	// Merge merges an open pull request.

@@ -47,8 +47,8 @@ type PullRequest struct {
 	NextLook time.Time
 	// RetryAt is when the Git host wants to be asked again, if it said so.
 	RetryAt time.Time
-	// HeadCommit is the commit at the head of its branch.
-	HeadCommit string
+	// HeadCommit is the commit at the head of its branch, and BaseCommit that of the base branch; empty if that isn't known.
+	HeadCommit, BaseCommit string
 	// Err says why the pull request could not be read; the fields above but the times mean nothing then.
 	Err error
 }
@@ -123,12 +123,16 @@ func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Prom
 	results := precondition.Evaluate(precondition.Input{
 		Environment: env.Name, Revision: record.Revision, Promotion: promotion, Gates: p.Gates, Approvals: p.Approvals,
 	})
-	pr := record.PullRequest
+	pr, base := record.PullRequest, p.PullRequests[env.Name].BaseCommit
 	gates := gatesStatus(pr.HeadCommit, results)
+	// What others have pushed to is theirs.
+	own := pr.HeadCommit != "" && pr.HeadCommit == pr.Commit
 	switch {
+	case own && env.Name == p.standsAt && gates.Met && base != "" && base != pr.BaseCommit:
+		p.step(Action{Kind: Renew}, env.Name, record)
 	case pr.HeadCommit != "" && (pr.Gates == nil || *pr.Gates != gates):
 		p.step(Action{Kind: ReportGates, Gates: gates}, env.Name, record)
-	case env.Name == p.standsAt && mergesNow(promotion, pr) && gates.Met:
+	case own && env.Name == p.standsAt && gates.Met && promotion.Strategy.PullRequest.Merge == pipelinesv1.MergeAuto:
 		p.step(Action{Kind: Merge}, env.Name, record)
 	}
 }
@@ -147,11 +151,6 @@ func gatesStatus(commit string, results []precondition.Result) pipelinesv1.Gates
 	}
 	status.Description = cut(strings.Join(told, "; "), longestDescription)
 	return status
-}
-
-// mergesNow tells whether Sluice is to merge the pull request as it is.
-func mergesNow(promotion *pipelinesv1.Promotion, pr *pipelinesv1.PullRequestStatus) bool {
-	return promotion.Strategy.PullRequest.Merge == pipelinesv1.MergeAuto && pr.HeadCommit != "" && pr.HeadCommit == pr.Commit
 }
 
 // step makes the action the plan's, unless it has one already or a failed step has to be waited for.
@@ -173,7 +172,7 @@ func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionR
 	p.action = &action
 }
 
-// recordStep writes what came of an attempt to set the commit status of a pull request or to merge it.
+// recordStep writes what came of an attempt to renew the commit of a pull request, to set its commit status or to merge it.
 func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecord, action Action, outcome Outcome, now time.Time) bool {
 	pr := record.PullRequest
 	if record.State != pipelinesv1.PromotionCreated || pr == nil {
@@ -188,10 +187,20 @@ func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRec
 		}
 		return true
 	}
+	if outcome.State == "" {
+		// Called off: the next plan says why.
+		return true
+	}
 	pr.Attempts, pr.LastError = 0, ""
-	if action.Kind == ReportGates {
+	switch {
+	case outcome.State.Ended():
+		end(record, outcome.State, outcome.Message, now)
+	case action.Kind == Renew:
+		pr.HeadCommit, pr.Commit = outcome.PullRequest.HeadCommit, outcome.PullRequest.Commit
+		pr.BaseCommit, pr.BaseFiles = outcome.PullRequest.BaseCommit, outcome.PullRequest.BaseFiles
+	case action.Kind == ReportGates:
 		pr.Gates = &action.Gates
-	} else {
+	case action.Kind == Merge:
 		// Whether it was merged is seen when it is looked at. Some hosts merge in the background.
 		pr.NextAttemptTime = ptr(metav1.NewTime(now.Add(mergePoll)))
 	}

@@ -115,6 +115,29 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		},
 
 		{
+			name:   "a base branch that has moved may want another commit",
+			world:  open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) { pr.BaseCommit = "b1" })),
+			action: plan.Renew,
+		},
+		{
+			name:  "one that hasn't doesn't",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b1"}), pr(func(pr *pipelinesv1.PullRequestStatus) { pr.BaseCommit = "b1" })),
+		},
+		{
+			name: "what others have pushed is not made anew",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.BaseCommit, pr.Commit = "b1", "c0"
+			})),
+		},
+		{
+			name: "nothing is pushed while a gate is closed",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}), gates("all", "freeze"), gate("freeze", true),
+				pr(func(pr *pipelinesv1.PullRequestStatus) {
+					pr.Gates = &pipelinesv1.GatesCommitStatus{Commit: "c1", Description: "gate freeze is closed"}
+				})),
+		},
+
+		{
 			name:  "Sluice merges where it is to",
 			world: open(mergedBySluice), action: plan.Merge, message: "as soon as the Git host lets it",
 		},
@@ -157,7 +180,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			g.Expect(action.Kind).To(Equal(test.action))
 			g.Expect(action.Gates.Met).To(Equal(test.met))
 			g.Expect(apimeta.FindStatusCondition(next.Status.Conditions, meta.ReadyCondition).Message).To(ContainSubstring(test.message))
-			if test.action == plan.ReportGates || test.action == plan.Merge {
+			if test.action != "" && test.action != plan.Withdraw {
 				g.Expect(next.Status.Environments["staging"].Promotion.PullRequest.Attempts).To(Equal(int32(1)), "the step is claimed")
 				g.Expect(next.Status.Environments["staging"].Promotion.Attempts).To(Equal(int32(1)), "it is no attempt at the promotion")
 			}

@@ -72,7 +72,7 @@ func Record(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcome, now 
 		return false
 	}
 	switch {
-	case action.Kind == ReportGates || action.Kind == Merge:
+	case action.Kind == Renew || action.Kind == ReportGates || action.Kind == Merge:
 		return recordStep(pipeline, record, action, outcome, now)
 	case outcome.Err != nil:
 		record.LastError = cut(outcome.Err.Error(), longestError)

@@ -25,7 +25,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/sluice-toolkit/sluice/api/marker"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
@@ -55,7 +54,7 @@ func (p *PullRequests) Open(ctx context.Context, promotion Promotion, confirm Co
 	return outcome
 }
 
-func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Confirm) (plan.Outcome, error) {
+func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Confirm) (outcome plan.Outcome, err error) {
 	if err := promotion.validate(); err != nil {
 		return plan.Outcome{}, err
 	}
@@ -67,9 +66,20 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 		return outcome, err
 	}
 
-	outcome, pushed, err := p.push(ctx, to.remote, promotion, confirm)
-	if !pushed || err != nil {
-		return outcome, err
+	checkout, err := p.Clones.Checkout(ctx, to.remote, promotion.Strategy.PullRequest.BaseBranch)
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, checkout.Close()) }()
+	change, err := p.change(ctx, checkout, promotion)
+	if err != nil || change.isEmpty() {
+		return heldAlready(promotion), err
+	}
+	if why, err := confirm(ctx); err != nil || why != "" {
+		return plan.Outcome{Message: why}, err
+	}
+	if err := pushCommit(ctx, to.remote, checkout, change.commit, promotion.branch()); err != nil {
+		return plan.Outcome{}, err
 	}
 	strategy := promotion.Strategy.PullRequest
 	opened, err := to.host.Create(ctx, scm.NewPullRequest{
@@ -85,7 +95,9 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 		return plan.Outcome{}, err
 	}
 	linkSuccessor(ctx, to.host, promotion, opened)
-	return created(opened), nil
+	outcome = created(opened)
+	outcome.PullRequest.BaseCommit, outcome.PullRequest.BaseFiles = checkout.Base(), change.baseFiles
+	return outcome, nil
 }
 
 // linkSuccessor tells those who look at the pull request that was withdrawn where it goes on. It is a courtesy: the new one names
@@ -99,37 +111,12 @@ func linkSuccessor(ctx context.Context, host scm.Host, promotion Promotion, open
 	}
 }
 
-// push makes the promotion's branch hold one commit, with the marked fields set, on top of the base. It has pushed nothing if
-// there is nothing to change, or if the promotion may not go ahead; the outcome tells.
-func (p *PullRequests) push(ctx context.Context, remote git.Remote, promotion Promotion, confirm Confirm) (outcome plan.Outcome, pushed bool, err error) {
-	base := promotion.Strategy.PullRequest.BaseBranch
-	checkout, err := p.Clones.Checkout(ctx, remote, base)
-	if err != nil {
-		return plan.Outcome{}, false, err
+// heldAlready is the outcome where there is nothing to change.
+func heldAlready(promotion Promotion) plan.Outcome {
+	return plan.Outcome{
+		State:   pipelinesv1.PromotionSucceeded,
+		Message: fmt.Sprintf("branch %s holds the revision already", promotion.Strategy.PullRequest.BaseBranch),
 	}
-	defer func() { err = errors.Join(err, checkout.Close()) }()
-	changes, err := setMarkers(ctx, checkout, promotion)
-	if err != nil {
-		return plan.Outcome{}, false, err
-	}
-	if len(changes) == 0 {
-		return plan.Outcome{
-			State:   pipelinesv1.PromotionSucceeded,
-			Message: fmt.Sprintf("branch %s holds the revision already", base),
-		}, false, nil
-	}
-	signer, err := readSigner(ctx, p.Secrets, promotion.Pipeline.Namespace, promotion.Strategy.PullRequest.Commit)
-	if err != nil {
-		return plan.Outcome{}, false, err
-	}
-	commit, err := checkout.Commit(changes, promotion.commitMessage(), promotion.author(), promotion.Started.Time, signer)
-	if err != nil {
-		return plan.Outcome{}, false, err
-	}
-	if why, err := confirm(ctx); err != nil || why != "" {
-		return plan.Outcome{Message: why}, false, err
-	}
-	return plan.Outcome{}, true, pushCommit(ctx, remote, checkout, commit, promotion.branch())
 }
 
 // adopt looks for a pull request that an earlier attempt has made and could not record. An open one on the promotion's
@@ -160,59 +147,6 @@ func created(pr scm.PullRequest) plan.Outcome {
 	}
 }
 
-// setMarkers returns the files that change when the fields marked for the promotion's environment are set to its revision.
-func setMarkers(ctx context.Context, checkout *git.Checkout, promotion Promotion) (map[string][]byte, error) {
-	key := marker.Key{
-		Namespace: promotion.Pipeline.Namespace, Pipeline: promotion.Pipeline.Name, Environment: promotion.Environment,
-	}
-	changes := map[string][]byte{}
-	marked := 0
-	var unparsable error
-	err := checkout.EachFile(ctx, func(name string, size int64, read func() ([]byte, error)) (bool, error) {
-		if !marker.MayHold(name, size) {
-			return false, nil
-		}
-		content, err := read()
-		if err != nil || !marker.Mentions(content) {
-			return false, err
-		}
-		changed, fields, err := marker.Set(name, content, key, promotion.Revision)
-		if errors.Is(err, marker.ErrUnparsable) {
-			unparsable = err
-			return true, nil
-		}
-		if err != nil {
-			return true, err
-		}
-		marked += fields
-		if string(changed) != string(content) {
-			changes[name] = changed
-		}
-		return true, nil
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case marked == 0 && unparsable != nil:
-		return nil, unparsable
-	case marked == 0:
-		return nil, fmt.Errorf(`no field is marked for this promotion on branch %s: add the comment # {"$promotion": "%s:%s:%s"} to the line of the field that holds the revision`,
-			promotion.Strategy.PullRequest.BaseBranch, key.Namespace, key.Pipeline, key.Environment)
-	}
-	return changes, nil
-}
-
-// pushCommit makes the branch hold the commit. That depends on nothing but the base and the promotion, so that an attempt which
-// was cut off after its push pushes nothing again.
-func pushCommit(ctx context.Context, remote git.Remote, checkout *git.Checkout, commit, branch string) error {
-	// Whatever a branch of this name holds is an earlier attempt's, made from an older base.
-	at, _, err := git.RemoteBranch(ctx, remote, branch)
-	if err != nil {
-		return err
-	}
-	return checkout.Push(ctx, commit, branch, at)
-}
-
 // Look tells what became of the promotion's pull request.
 func (p *PullRequests) Look(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
 	to, err := p.access(ctx, promotion)
@@ -229,7 +163,12 @@ func (p *PullRequests) Look(ctx context.Context, promotion Promotion, recorded *
 		return plan.PullRequest{Err: fmt.Errorf("number %d is another pull request in %s: if the Pipeline was moved to this repository, start the promotion anew with the annotation %s",
 			recorded.Number, promotion.Strategy.PullRequest.URL, meta.ForceRequestAnnotation)}
 	}
-	return seen(pr, promotion.Strategy.PullRequest.BaseBranch)
+	what := seen(pr, promotion.Strategy.PullRequest.BaseBranch)
+	if pr.State == scm.StateOpen && what.Err == nil {
+		// Without it the pull request is followed all the same.
+		what.BaseCommit, _, _ = git.RemoteBranch(ctx, to.remote, pr.Base)
+	}
+	return what
 }
 
 // seen tells what a pull request has come to, as far as the base branch is concerned: somebody may have given it another one.
@@ -246,6 +185,56 @@ func seen(pr scm.PullRequest, base string) plan.PullRequest {
 		return plan.PullRequest{Err: fmt.Errorf("it is to be merged into %s, not into %s: give it back its base branch, or close it", pr.Base, base)}
 	}
 	return plan.PullRequest{HeadCommit: pr.HeadCommit}
+}
+
+// Renew makes the commit of the pull request anew, on top of the base branch as it is now, if that has changed the files that it
+// changes. Nothing that somebody else has pushed is overwritten.
+func (p *PullRequests) Renew(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, confirm Confirm) plan.Outcome {
+	outcome, err := p.renew(ctx, promotion, recorded, confirm)
+	if err != nil {
+		return failure(err)
+	}
+	return outcome
+}
+
+func (p *PullRequests) renew(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, confirm Confirm) (outcome plan.Outcome, err error) {
+	to, err := p.access(ctx, promotion)
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	checkout, err := p.Clones.Checkout(ctx, to.remote, promotion.Strategy.PullRequest.BaseBranch)
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, checkout.Close()) }()
+	change, err := p.change(ctx, checkout, promotion)
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	if why, err := confirm(ctx); err != nil || why != "" {
+		return plan.Outcome{Message: why}, err
+	}
+	if change.isEmpty() {
+		return p.obsolete(ctx, promotion)
+	}
+	pr := recorded.DeepCopy()
+	if change.baseFiles != recorded.BaseFiles {
+		if err := checkout.Push(ctx, change.commit, promotion.branch(), recorded.Commit); err != nil {
+			return plan.Outcome{}, err
+		}
+		pr.HeadCommit, pr.Commit = change.commit, change.commit
+	}
+	pr.BaseCommit, pr.BaseFiles = checkout.Base(), change.baseFiles
+	return plan.Outcome{State: pipelinesv1.PromotionCreated, PullRequest: pr}, nil
+}
+
+// obsolete closes a pull request that would change nothing any more.
+func (p *PullRequests) obsolete(ctx context.Context, promotion Promotion) (plan.Outcome, error) {
+	held := heldAlready(promotion)
+	if _, err := p.withdraw(ctx, promotion, held.Message); err != nil {
+		return plan.Outcome{}, err
+	}
+	return held, nil
 }
 
 // ReportGates sets the commit status that tells whether the promotion's preconditions are met.
