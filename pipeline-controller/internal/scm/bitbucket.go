@@ -17,6 +17,7 @@ limitations under the License.
 package scm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -188,7 +189,7 @@ func (h *bitbucket) get(ctx context.Context, number int) (bitbucketPullRequest, 
 func (h *bitbucket) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
 	created, err := h.create(ctx, wanted)
 	// Bitbucket takes all reviewers or none, and then no pull request.
-	if refused, _ := refusalOf(err); len(wanted.Reviewers) > 0 && refused != nil && h.is(refused, "InvalidPullRequestReviewersException") {
+	if refused, _ := refusalOf(err); len(wanted.Reviewers) > 0 && refused != nil && isBitbucket(refused, "InvalidPullRequestReviewersException") {
 		reviewers := err
 		wanted.Reviewers = nil
 		if created, err = h.create(ctx, wanted); err == nil {
@@ -299,35 +300,26 @@ func (h *bitbucket) failed(doing string, err error) error {
 	var kind error
 	switch {
 	case refused == nil:
-	case h.is(refused, "DuplicatePullRequestException"):
+	case isBitbucket(refused, "DuplicatePullRequestException"):
 		kind = ErrAlreadyExists
-	case h.is(refused, "EmptyPullRequestException"):
+	case isBitbucket(refused, "EmptyPullRequestException"):
 		kind = ErrNoDifference
 	}
 	return h.location.failed(doing, kind, status, err)
 }
 
-type bitbucketErrors struct {
-	Errors []struct {
-		Message       string `json:"message"`
-		ExceptionName string `json:"exceptionName"`
-	} `json:"errors"`
-}
-
-// is tells whether a refusal is of a kind, which has been in more than one package.
-func (h *bitbucket) is(refused *refusal, exception string) bool {
-	var body bitbucketErrors
-	_ = json.Unmarshal(refused.body, &body)
-	for _, refusal := range body.Errors {
-		if strings.HasSuffix(refusal.ExceptionName, "."+exception) {
-			return true
-		}
-	}
-	return false
+// isBitbucket tells whether a refusal is of a kind, which has been in more than one package. It takes no JSON apart: a
+// refusal can hold a whole pull request, and is cut where it is too long.
+func isBitbucket(refused *refusal, exception string) bool {
+	return bytes.Contains(refused.body, []byte("."+exception+`"`))
 }
 
 func bitbucketWords(content []byte) string {
-	var body bitbucketErrors
+	var body struct {
+		Errors []struct {
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
 	_ = json.Unmarshal(content, &body)
 	var words []string
 	for _, refusal := range body.Errors {

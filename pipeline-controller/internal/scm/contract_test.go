@@ -87,7 +87,53 @@ func (h testHost) open(t *testing.T, change func(*Repository)) Host {
 	case *gitLab:
 		host.pageSize = pageSize
 	}
-	return host
+	return withoutSecrets{host, NewWithT(t), string(repository.Token)}
+}
+
+// withoutSecrets is a host none of whose errors may tell the token.
+type withoutSecrets struct {
+	Host
+	g     *WithT
+	token string
+}
+
+func (h withoutSecrets) checked(err error) error {
+	if h.token != "" {
+		expectNoSecret(h.g, err, h.token)
+	}
+	return err
+}
+
+func (h withoutSecrets) Find(ctx context.Context, branch string) ([]PullRequest, error) {
+	found, err := h.Host.Find(ctx, branch)
+	return found, h.checked(err)
+}
+
+func (h withoutSecrets) Get(ctx context.Context, number int) (PullRequest, error) {
+	pullRequest, err := h.Host.Get(ctx, number)
+	return pullRequest, h.checked(err)
+}
+
+func (h withoutSecrets) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
+	pullRequest, err := h.Host.Create(ctx, wanted)
+	return pullRequest, h.checked(err)
+}
+
+func (h withoutSecrets) Close(ctx context.Context, number int) (PullRequest, error) {
+	pullRequest, err := h.Host.Close(ctx, number)
+	return pullRequest, h.checked(err)
+}
+
+func (h withoutSecrets) Comment(ctx context.Context, number int, text string) error {
+	return h.checked(h.Host.Comment(ctx, number, text))
+}
+
+func (h withoutSecrets) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
+	return h.checked(h.Host.SetStatus(ctx, pullRequest, state, description))
+}
+
+func (h withoutSecrets) Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error {
+	return h.checked(h.Host.Merge(ctx, number, method, headCommit))
 }
 
 func (h testHost) waitUntilMergeable(number int) {

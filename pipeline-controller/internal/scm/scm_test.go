@@ -310,6 +310,18 @@ func expectNoSecret(g *WithT, err error, secrets ...string) {
 	}
 }
 
+func TestADuplicateOnBitbucketIsKnownThoughTheOtherOneIsLong(t *testing.T) {
+	g := NewWithT(t)
+	h := newTestBitbucket(t)
+	host := h.open(t, func(*Repository) {})
+	h.commit("promote/long")
+	wanted := NewPullRequest{Title: "t", Body: strings.Repeat("long ", 20_000), Branch: "promote/long", Base: "main"}
+	_, err := host.Create(t.Context(), wanted)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = host.Create(t.Context(), wanted)
+	g.Expect(err).To(MatchError(ErrAlreadyExists))
+}
+
 func TestATokenDoesNotPrint(t *testing.T) {
 	g := NewWithT(t)
 	repository := Repository{URL: "https://example.com/org/fleet", Token: "t0ken"}
