@@ -177,10 +177,11 @@ func (s *source) blockLine(n *yaml.Node, start int) (int, string, bool) {
 }
 
 // isPlain tells whether a parser reads value back as this very string without quotes. The encoder of the YAML library
-// knows them all: numbers, dates, booleans of YAML 1.1, indicators.
+// knows them all: numbers, dates, booleans of YAML 1.1, indicators. Within [] and {} there are more of the latter, and
+// parsers of YAML 1.1 take a colon there that others don't.
 func isPlain(value string, flow bool) bool {
 	encoded, err := yaml.Marshal(value)
-	return err == nil && string(encoded) == value+"\n" && !(flow && strings.ContainsAny(value, ",[]{}?"))
+	return err == nil && string(encoded) == value+"\n" && !(flow && (strings.ContainsAny(value, ",[]{}?") || value[0] == ':'))
 }
 
 func doubleQuoted(value string) string {

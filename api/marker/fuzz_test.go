@@ -18,15 +18,16 @@ package marker
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// FuzzSet asserts for any file and revision: no panic, all or nothing, only the lines of values that changed differ,
-// those values are what was written, everything else parses as before, and a second time changes nothing. M! in the file
-// becomes a marker, so that a mutation rarely breaks one.
+// FuzzSet asserts for any file and revision: no panic, all or nothing, only the bytes of marked values differ, those values
+// are what was written, everything else parses as before, a second time changes nothing, and List foretells it all. M! in
+// the file becomes a marker, so that a mutation rarely breaks one.
 func FuzzSet(f *testing.F) {
 	for _, file := range []string{
 		"a: v1 # M!\nb: 'v1' # M!\nc: \"v1\" # M!\n- x\n",
@@ -47,6 +48,11 @@ func FuzzSet(f *testing.F) {
 		if !bytes.Equal(in, content) {
 			t.Fatal("the input was written to")
 		}
+		var listed []Marker
+		if rev != "" {
+			listed = List(content, prod, rev)
+			compareErrors(t, listed, err)
+		}
 		if err != nil {
 			if out != nil || n != 0 {
 				t.Fatalf("an error, but %d fields and %q", n, out)
@@ -59,6 +65,7 @@ func FuzzSet(f *testing.F) {
 			}
 			return
 		}
+		compareBytes(t, in, out, listed)
 		changed := compareValues(t, decodeAll(t, in), decodeAll(t, out), rev)
 		if len(changed) > n {
 			t.Fatalf("%d of %d fields changed", len(changed), n)
@@ -69,6 +76,58 @@ func FuzzSet(f *testing.F) {
 			t.Fatalf("the second time: %d fields, %v, %q", m, err, again)
 		}
 	})
+}
+
+// compareErrors fails unless List and Set find something wrong in the same files. Only List tells of markers that can't be
+// read, and may be anybody's.
+func compareErrors(t *testing.T, listed []Marker, err error) {
+	t.Helper()
+	for _, m := range listed {
+		if m.Err != nil && m.Key == prod && err == nil {
+			t.Fatalf("nothing wrong, but List says %v", m.Err)
+		}
+	}
+	if err != nil && !slices.ContainsFunc(listed, func(m Marker) bool { return m.Err != nil }) {
+		t.Fatalf("List says nothing of %v", err)
+	}
+}
+
+// compareBytes fails unless out is in with the bytes of each listed value replaced, and nothing else: each is cut out of
+// its line, and must be the whole value, since it reads as that by itself.
+func compareBytes(t *testing.T, in, out []byte, listed []Marker) {
+	t.Helper()
+	before, after := newSource(in), newSource(out)
+	seen := map[int]bool{}
+	for _, m := range listed {
+		line := m.FieldLine - 1
+		if m.Err != nil || seen[line] {
+			continue // Anybody's, or two markers of one field.
+		}
+		seen[line] = true
+		if m.Old == "" {
+			m.New = " " + m.New
+		}
+		a, b := before.line(line), after.line(line)
+		replaced := false
+		for i := 0; !replaced && i+len(m.Old) <= len(a); i++ {
+			replaced = a[i:i+len(m.Old)] == m.Old && a[:i]+m.New+a[i+len(m.Old):] == b
+		}
+		if m.Old == m.New {
+			replaced = a == b
+		}
+		if !replaced {
+			t.Fatalf("not just %q became %q: line %d, %q, became %q", m.Old, m.New, m.FieldLine, a, b)
+		}
+		var value string
+		if err := yaml.Unmarshal([]byte(m.Old), &value); m.Old != strings.Trim(m.Value, "\n") && (err != nil || value != m.Value) {
+			t.Fatalf("%q is not all of the value %q", m.Old, m.Value)
+		}
+	}
+	for i := range before.starts {
+		if !seen[i] && before.line(i) != after.line(i) {
+			t.Fatalf("line %d is of no marked value: %q became %q", i+1, before.line(i), after.line(i))
+		}
+	}
 }
 
 func decodeAll(t *testing.T, content []byte) (docs []*yaml.Node) {

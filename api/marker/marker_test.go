@@ -193,6 +193,9 @@ spec:
 		{name: "the last field of JSON", file: "{\n  \"tag\": «\"v1\"» # M!\n}\n", text: `"v1.1.0"`},
 		{name: "a list in brackets over several lines", file: "a: [\n  v0,\n  «v1», # M!\n  v2 ]\n"},
 		{name: "a value that can't be plain in brackets", file: "a: [\n  «v1», # M!\n]\n", rev: "a,b", text: `"a,b"`},
+		{name: "a value that parsers of YAML 1.1 can't read plain in brackets", file: "a: [\n  «v1», # M!\n]\n", rev: ":a", text: `":a"`},
+		{name: "a list of lists in brackets, each on its line", file: "a: [\n  [x], [\n    «v1» # M!\n  ], {b: c}\n]\n"},
+		{name: "a quoted key of JSON without a blank behind its colon", file: "{\n  \"tag\":«\"v1\"» # M!\n}\n", text: `"v1.1.0"`},
 		{name: "a marker above a line in brackets", file: "a: {\n  # M!\n  tag: «v1»,\n}\n"},
 		{name: "a file with brackets elsewhere", file: "a: {b: [c, {d: e}]}\ntag: «v1» # M!\n"},
 

@@ -1,0 +1,128 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package promote
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
+	"github.com/sluice-toolkit/sluice/tests/githost"
+)
+
+const (
+	markedFile = "tag: v1.0.0 # {\"$promotion\": \"flux-system:app:prod\"}\n"
+	setFile    = "tag: v1.1.0 # {\"$promotion\": \"flux-system:app:prod\"}\n"
+	// template is a Helm template, which is not YAML.
+	template = "{{- if .Values.enabled }}\n" + markedFile + "{{- end }}\n"
+)
+
+// startHost returns a Git host with the repository acme/fleet, and how it is reached.
+func startHost(tb testing.TB, files map[string]string) (*githost.Server, git.Remote) {
+	tb.Helper()
+	g := NewWithT(tb)
+	host, err := githost.New()
+	g.Expect(err).NotTo(HaveOccurred())
+	tb.Cleanup(func() { g.Expect(host.Close()).To(Succeed()) })
+	host.AddToken(githost.Token{Value: "secret", Login: "sluice"})
+	g.Expect(host.AddRepository("acme", "fleet")).To(Succeed())
+	_, err = host.CommitFiles("acme", "fleet", "main", files, "Begin")
+	g.Expect(err).NotTo(HaveOccurred())
+	return host, git.Remote{
+		URL: host.RepositoryURL("acme", "fleet"), Credentials: git.Credentials{Username: "sluice", Password: "secret"}, CABundle: host.CA(),
+	}
+}
+
+func TestSetMarkers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  map[string]string
+		err   string
+	}{
+		{
+			name: "all files with the marker are changed, and only they",
+			files: map[string]string{
+				"apps/prod/app.yaml": markedFile, "deep/down/below/app.yml": markedFile, "apps/dev.yaml": strings.ReplaceAll(markedFile, "prod", "dev"), "other.yaml": "tag: v1.0.0\n",
+			},
+			want: map[string]string{"apps/prod/app.yaml": setFile, "deep/down/below/app.yml": setFile},
+		},
+		{
+			name:  "a file that holds the revision already is not written",
+			files: map[string]string{"a.yaml": markedFile, "b.yaml": setFile},
+			want:  map[string]string{"a.yaml": setFile},
+		},
+		{
+			name:  "nothing changes where all files hold the revision",
+			files: map[string]string{"b.yaml": setFile},
+		},
+		{
+			name:  "a Helm template and a broken file are left alone beside good ones",
+			files: map[string]string{"a.yaml": "a: [ " + markedFile, "chart/templates/app.yaml": template, "z.yaml": markedFile},
+			want:  map[string]string{"z.yaml": setFile},
+		},
+		{
+			name:  "a Helm template that alone has the marker is named",
+			files: map[string]string{"chart/templates/app.yaml": template},
+			err:   "chart/templates/app.yaml:2: the marker is in a file that is not parsable as YAML",
+		},
+		{
+			name: "what is no YAML by its name, or larger than any manifest, is not looked at",
+			files: map[string]string{
+				"README.md": markedFile, "app.yaml.tpl": markedFile, "yaml": markedFile, "large.yaml": markedFile + strings.Repeat("#", 1<<20),
+			},
+			err: `no field is marked for this promotion on branch main: add the comment # {"$promotion": "flux-system:app:prod"}`,
+		},
+		{
+			name:  "one marker that is refused stops all, and is named",
+			files: map[string]string{"a.yaml": markedFile, "z.yaml": "a: b\nimage: {} # {\"$promotion\": \"flux-system:app:prod\"}\n"},
+			err:   "z.yaml:2: the marked field is a mapping or a list",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, remote := startHost(t, tt.files)
+			clones, err := git.NewClones(t.TempDir())
+			g.Expect(err).NotTo(HaveOccurred())
+			checkout, err := clones.Checkout(t.Context(), remote, "main")
+			g.Expect(err).NotTo(HaveOccurred())
+			defer checkout.Close()
+
+			changes, err := setMarkers(t.Context(), checkout, Promotion{
+				Pipeline: types.NamespacedName{Namespace: "flux-system", Name: "app"}, Environment: "prod", Revision: "v1.1.0",
+				Strategy: pipelinesv1.Strategy{PullRequest: &pipelinesv1.PullRequestPromotion{BaseBranch: "main"}},
+			})
+			if tt.err != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(tt.err)))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			got := map[string]string{}
+			for name, content := range changes {
+				got[name] = string(content)
+			}
+			g.Expect(got).To(HaveLen(len(tt.want)))
+			for name, content := range tt.want {
+				g.Expect(got).To(HaveKeyWithValue(name, content))
+			}
+		})
+	}
+}
