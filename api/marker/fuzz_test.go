@@ -35,6 +35,7 @@ func FuzzSet(f *testing.F) {
 		"{\n  \"a\": [1, 2],\n  \"tag\": \"v1\", # M!\n  b: {c: d} # M!\n}\n",
 		"\ufeffdoc: |2\n   # M!\n   a: v1 # M!\n\r\ntag: # M!\r\n  'it''s'\r\n? k\n: v # M!\n",
 		"a: v1 # {\"$promotion\": \"default:podinfo:prod:tag\"} # {\"$promotion\": \"default:podinfo:dev\"}\n",
+		"a: v1 # {\"$promotion\": \"default:podinfo:pr\\u006fd\"}\n",
 		"a: {{ .x }} # M!\nb: >\n\n  v1 # M!\n...\n%YAML 1.1\n--- # M!\n&k k: !<tag:yaml.org,2002:str> v1 # M!\n",
 	} {
 		f.Add([]byte(file), "v1.1.0")
@@ -62,6 +63,9 @@ func FuzzSet(f *testing.F) {
 		if n == 0 {
 			if !bytes.Equal(in, out) {
 				t.Fatalf("no field, but %q", out)
+			}
+			if slices.ContainsFunc(listed, func(m Marker) bool { return m.Key == prod }) {
+				t.Fatalf("no field, but List has %v", listed)
 			}
 			return
 		}

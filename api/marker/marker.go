@@ -72,6 +72,11 @@ func Mentions(content []byte) bool {
 	return bytes.Contains(content, []byte(setter))
 }
 
+// mayName tells whether content can hold a marker for key: JSON says a string with these very bytes, or with an escape.
+func mayName(content []byte, key Key) bool {
+	return Mentions(content) && (bytes.Contains(content, []byte(key.String())) || bytes.IndexByte(content, '\\') >= 0)
+}
+
 // MaxSize is the size in bytes up to which a file is looked at for markers. No manifest that a person writes is larger.
 const MaxSize = 1 << 20
 
@@ -88,7 +93,7 @@ func MayHold(name string, size int64) bool {
 // path is only used in errors. All that is wrong in the file with markers for key is reported at once, each with its
 // line, and then nothing is changed. An error matches ErrUnparsable if the file as a whole can't be read.
 func Set(path string, content []byte, key Key, rev string) (out []byte, n int, err error) {
-	if !Mentions(content) {
+	if !mayName(content, key) {
 		return content, 0, nil
 	}
 	src := newSource(content)

@@ -228,6 +228,7 @@ spec:
 		{name: "an environment that ends like a part", file: "a: v1 # {\"$promotion\": \"default:podinfo:prod:tag\"}\nb: «v1» # {\"$promotion\": \"default:podinfo:prod:tag:tag\"}\n", key: Key{"default", "podinfo", "prod:tag"}, rev: gitRev, text: "v1.1.0"},
 		{name: "an environment with a space and a hash", file: "a: «v1» # {\"$promotion\": \"default:podinfo:a # b\"}\n", key: Key{"default", "podinfo", "a # b"}},
 		{name: "an environment with quotes, escaped as in JSON", file: `a: «v1» # {"$promotion": "default:podinfo:\"a\\b\""}` + "\n", key: Key{"default", "podinfo", `"a\b"`}},
+		{name: "an environment whose letters JSON escapes", file: `a: «v1» # {"$promotion": "default:podinfo:pr\u006fd"}` + "\n"},
 		{name: "an environment with letters of other scripts", file: "a: «v1» # {\"$promotion\": \"default:podinfo:Größe-本\"}\n", key: Key{"default", "podinfo", "Größe-本"}},
 
 		// Parts.

@@ -117,7 +117,7 @@ func TestSetMarkers(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			got := map[string]string{}
 			for name, content := range changes {
-				got[name] = string(content)
+				got[name] = string(content.content)
 			}
 			g.Expect(got).To(HaveLen(len(tt.want)))
 			for name, content := range tt.want {
