@@ -170,7 +170,7 @@ func (m *model) checkCreated(p *process, pr *modelPullRequest) {
 	}
 }
 
-// checkWithdrawal checks that only pull requests are withdrawn that have no business any more.
+// checkWithdrawal checks that only pull requests are withdrawn that were said to be superseded.
 func (m *model) checkWithdrawal(p *process, promotion promote.Promotion) {
 	id := idOf(promotion)
 	m.overtake(p)
@@ -180,12 +180,18 @@ func (m *model) checkWithdrawal(p *process, promotion promote.Promotion) {
 	if p.claim == nil || p.claim.id != id {
 		m.fail("%s withdraws %v without a claim", p.name, id)
 	}
-	past, record := m.pastOf(id.environment), recordIn(p.claim.pipeline, id.environment)
-	superseded := past.superseded || p.claim.pipeline.Environment(id.environment) == nil
-	// Once its pull request is known, a promotion into an environment that runs the revision is followed to its end.
-	notNeeded := past.arrived && record.State != pipelinesv1.PromotionCreated
-	if !superseded && !notNeeded {
+	if record := recordIn(p.claim.pipeline, id.environment); !record.Superseded {
 		m.fail("%s withdraws %v, which nothing has superseded", p.name, id)
+	}
+}
+
+// checkSuperseded checks that a promotion is begun to be withdrawn only if it has no business any more. It is withdrawn to the end then.
+func (m *model) checkSuperseded(p *process, env string, after *pipelinesv1.Pipeline) {
+	past, is := m.pastOf(env), recordIn(after, env)
+	// Once its pull request is known, a promotion into an environment that runs the revision is followed to its end.
+	notNeeded := past.arrived && is.State != pipelinesv1.PromotionCreated
+	if !past.superseded && !notNeeded {
+		m.fail("%s begins to withdraw %v, which nothing has superseded", p.name, idOfRecord(env, is))
 	}
 }
 
@@ -264,6 +270,9 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 	if was != nil && idOfRecord(env, was) == idOfRecord(env, is) && was.PullRequest != nil && is.PullRequest != nil && is.PullRequest.Attempts > was.PullRequest.Attempts {
 		m.checkStepClaim(p, env, before, after)
 	}
+	if is.Superseded && (was == nil || !was.Superseded) {
+		m.checkSuperseded(p, env, after)
+	}
 	if is.ArrivalTime != nil && (was == nil || was.ArrivalTime == nil) {
 		m.checkArrival(p, env, after)
 	}
@@ -273,9 +282,9 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 // checkBeginning checks that a promotion begins only where one is due.
 func (m *model) checkBeginning(p *process, env string, past *past, is *pipelinesv1.PromotionRecord) {
 	m.count("promotions begun")
-	// A promotion that its environment did without, and whose pull request nobody has seen, may be needed again.
-	notNeeded := past.arrived && past.record.State == pipelinesv1.PromotionAbandoned && past.record.PullRequest == nil
-	if last := past.record; last != nil && last.Attempts > 0 && sameRevision(last.Revision, is.Revision) && !past.superseded && !notNeeded {
+	// A promotion that was withdrawn, because its environment did without, may be needed again.
+	withdrawn := past.record != nil && past.record.Superseded && past.record.State == pipelinesv1.PromotionAbandoned
+	if last := past.record; last != nil && last.Attempts > 0 && sameRevision(last.Revision, is.Revision) && !past.superseded && !withdrawn {
 		m.fail("%s begins %s into %s anew, though nobody has asked for it: before it was %s", p.name, is.Revision, env, describeRecord(last))
 	}
 	if is.State != pipelinesv1.PromotionUnapproved && is.State != pipelinesv1.PromotionUnattempted {
