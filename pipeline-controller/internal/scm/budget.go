@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -38,6 +39,8 @@ const (
 	maxLimit = 24 * time.Hour
 )
 
+var errSlow = errors.New("the host is slow to answer others with the same credential")
+
 // budget is what one host grants one credential, whoever uses it. Requests take
 // turns: hosts ask for that, and were several under way when the first of them
 // meets a limit, the others would go on against it.
@@ -45,6 +48,9 @@ type budget struct {
 	now func() time.Time
 	// turn holds one value while somebody has it.
 	turn chan struct{}
+	// patience is how long the turn is waited for: a host that does not answer is not to hold up those one after the other who
+	// have others to look after.
+	patience time.Duration
 
 	mu sync.Mutex
 	// until is the end of the newest limit.
@@ -55,18 +61,20 @@ type budget struct {
 }
 
 func newBudget(now func() time.Time) *budget {
-	return &budget{now: now, turn: make(chan struct{}, 1), used: now()}
+	return &budget{now: now, turn: make(chan struct{}, 1), patience: requestTimeout, used: now()}
 }
 
-// take waits for the turn. It fails while a limit holds, and must be followed by release if it does not.
+// take waits for the turn, for a while. It fails while a limit holds, and must be followed by release if it does not.
 func (b *budget) take(ctx context.Context) error {
 	if err := b.limited(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, b.patience, errSlow)
+	defer cancel()
 	select {
 	case b.turn <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	// One that went before may have met a limit.
 	if err := b.limited(); err != nil {

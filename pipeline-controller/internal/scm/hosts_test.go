@@ -278,7 +278,7 @@ func TestALimitIsNotForgottenWithWhatIsIdle(t *testing.T) {
 	g.Expect(hosts.budgets).To(HaveLen(1))
 }
 
-func TestAWaitForTheTurnEndsWithItsContext(t *testing.T) {
+func TestAWaitForTheTurnEnds(t *testing.T) {
 	g := NewWithT(t)
 	arrived, leave := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -300,6 +300,10 @@ func TestAWaitForTheTurnEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	g.Expect(find(ctx)).To(MatchError(context.Canceled))
+	for _, shared := range hosts.budgets {
+		shared.patience = 0
+	}
+	g.Expect(find(t.Context())).To(MatchError(ContainSubstring("slow to answer others")))
 	close(leave)
 	g.Expect(<-first).To(Succeed())
 }
