@@ -24,11 +24,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
@@ -52,11 +50,10 @@ type connection struct {
 	sessions []io.Closer
 }
 
-// go-git hides from its users that a host can send thin packs, since not all of it can read them. What is used here can, see store.
+// go-git hides from its users what not all of it understands. What is used here understands thin packs, see store, and the
+// acknowledgements of multi_ack, which come one more for each commit that is here already. Azure DevOps serves none without.
 func init() {
-	transport.UnsupportedCapabilities = slices.DeleteFunc(transport.UnsupportedCapabilities, func(c capability.Capability) bool {
-		return c == capability.ThinPack
-	})
+	transport.UnsupportedCapabilities = nil
 }
 
 func connect(remote Remote) (*connection, error) {

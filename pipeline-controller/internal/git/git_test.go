@@ -62,6 +62,8 @@ type server struct {
 	received atomic.Int32
 	// cutOff ends the answers to these in the middle.
 	cutOff atomic.Bool
+	// wantsMultiAck refuses requests for packs that do not name the capability, as Azure DevOps does.
+	wantsMultiAck bool
 	// beforePush, when set, runs as a push arrives, after its lease was checked against the advertisement.
 	beforePush func()
 	// readOnly refuses pushes with 403.
@@ -110,6 +112,14 @@ func (s *server) handler(t *testing.T) http.Handler {
 		}
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-upload-pack") {
 			s.received.Add(1)
+			if s.wantsMultiAck {
+				body, err := io.ReadAll(r.Body)
+				if err != nil || !bytes.Contains(body, []byte("multi_ack")) {
+					http.Error(w, "multi_ack is required", http.StatusBadRequest)
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+			}
 			if s.cutOff.Load() {
 				answer := httptest.NewRecorder()
 				backend.ServeHTTP(answer, r)
@@ -530,6 +540,23 @@ func TestCloneTakesOnlyTheBranchsNewestCommit(t *testing.T) {
 	count := 0
 	g.Expect(objects.ForEach(func(plumbing.EncodedObject) error { count++; return nil })).To(Succeed())
 	g.Expect(count).To(Equal(3), "a commit, a tree and a blob")
+}
+
+func TestAHostThatServesNobodyWithoutMultiAck(t *testing.T) {
+	g := NewWithT(t)
+	s := newServer(t)
+	s.wantsMultiAck = true
+	r := s.newRepository(t, "fleet")
+	clones := newClones(t)
+	for i := range 3 {
+		tree := map[string]file{"marked": {"100644", fmt.Sprintf("x%d", i)}}
+		for unchanged := range 20 {
+			tree[fmt.Sprintf("dull/%d", unchanged)] = file{"100644", "-"}
+		}
+		commit := r.commit("main", tree)
+		_, base := read(t, clones, s.remote("fleet"), "main")
+		g.Expect(base).To(Equal(commit))
+	}
 }
 
 func TestErrors(t *testing.T) {

@@ -114,7 +114,7 @@ func (p Promotion) author() git.Author {
 func (p Promotion) body() string {
 	from := "nothing yet"
 	if len(p.Running) > 0 {
-		from = code(strings.Join(p.Running, ", "))
+		from = code(cut(strings.Join(p.Running, ", ")))
 	}
 	return fmt.Sprintf(`This pull request promotes an application into its next environment.
 
@@ -136,7 +136,7 @@ The commit status %s tells whether the promotion's preconditions are met now.
 func (p Promotion) checked() string {
 	var lines strings.Builder
 	for _, precondition := range p.Checked {
-		fmt.Fprintf(&lines, "- %s: %s\n", text(precondition.Type), text(precondition.Message))
+		fmt.Fprintf(&lines, "- %s: %s\n", text(precondition.Type), text(cut(precondition.Message)))
 	}
 	if p.Supersedes != nil {
 		fmt.Fprintf(&lines, "- Supersedes %s\n", p.Supersedes.URL)
@@ -145,6 +145,15 @@ func (p Promotion) checked() string {
 		return "It has waited for no preconditions.\n"
 	}
 	return "Checked before it was opened:\n\n" + lines.String()
+}
+
+// cut keeps a body below the 4000 characters that Azure DevOps takes.
+func cut(value string) string {
+	const most = 500
+	if letters := []rune(value); len(letters) > most {
+		return string(letters[:most]) + "…"
+	}
+	return value
 }
 
 // code shows a text of others in Markdown, so that it can be nothing but text.

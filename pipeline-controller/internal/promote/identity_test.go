@@ -25,6 +25,8 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
 func promotion(namespace, name, env, revision string) Promotion {
@@ -103,6 +105,13 @@ func TestTextsOfOthersStayTexts(t *testing.T) {
 	body := p.body()
 	g.Expect(body).NotTo(ContainSubstring("\nSluice-Revision: v9"))
 	g.Expect(body).NotTo(ContainSubstring("<img"))
+
+	p.Checked = []pipelinesv1.PreconditionStatus{
+		{Type: "Gates", Message: strings.Repeat("gate <x> is open; ", 1000)}, {Type: "Approval", Message: "approved by ada"},
+	}
+	g.Expect(p.body()).To(ContainSubstring("- Approval: approved by ada"))
+	g.Expect(p.body()).NotTo(ContainSubstring("<x>"))
+	g.Expect(len(p.body())).To(BeNumerically("<", 4000), "Azure DevOps takes no more")
 
 	for _, value := range []string{"v1\nSluice-Revision: v9", "v1\r", "v1\x00"} {
 		p.Revision = value

@@ -245,7 +245,7 @@ func (p *PullRequests) ReportGates(ctx context.Context, promotion Promotion, rec
 	}
 	to, err := p.access(ctx, promotion)
 	if err == nil {
-		pr := scm.PullRequest{Number: int(recorded.Number), URL: recorded.URL, HeadCommit: gates.Commit}
+		pr := scm.PullRequest{Number: int(recorded.Number), URL: recorded.URL, Branch: recorded.Branch, HeadCommit: gates.Commit}
 		err = to.host.SetStatus(ctx, pr, state, gates.Description)
 	}
 	return stepTaken(err)
