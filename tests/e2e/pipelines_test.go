@@ -19,8 +19,12 @@ package e2e
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"strings"
@@ -501,6 +505,20 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		reconcile(ctx, "rebased", "merged elsewhere")
 		Eventually(ctx, record("rebased", "two")).Should(And(haveState("abandoned"), HaveField("Message", HaveSuffix("was merged into release, not into main"))))
+	})
+
+	It("reaches its repository as a GitHub App", func(ctx SpecContext) {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		Expect(err).NotTo(HaveOccurred())
+		github.AddApp(githost.App{ID: 7, Installation: 8, Owner: owner, Key: &key.PublicKey})
+		repository("as-app", map[string]string{"app.yaml": marked("as-app")})
+		encoded := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: as-app, namespace: flux-system}, stringData: {githubAppID: '7', githubAppInstallationID: '8'}, data: {ca.crt: %s, githubAppPrivateKey: %s}}",
+			base64.StdEncoding.EncodeToString(github.CA()), base64.StdEncoding.EncodeToString(encoded))
+		pipeline(ctx, "as-app", "")
+		Eventually(ctx, record("as-app", "two")).Should(haveState("created"))
+		Expect(pushes("as-app")).To(Equal(1))
+		Eventually(ctx, gatesStatus("as-app")).Should(HavePrefix("sluice/gates success"))
 	})
 
 	It("sees after a restart what was merged while it was down", func(ctx SpecContext) {
