@@ -282,8 +282,9 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 // checkBeginning checks that a promotion begins only where one is due.
 func (m *model) checkBeginning(p *process, env string, past *past, is *pipelinesv1.PromotionRecord) {
 	m.count("promotions begun")
-	// A promotion that was withdrawn, because its environment did without, may be needed again.
-	withdrawn := past.record != nil && past.record.Superseded && past.record.State == pipelinesv1.PromotionAbandoned
+	// A promotion that was withdrawn, because its environment did without, may be needed again. Its pull request may have been seen
+	// closed only now.
+	withdrawn := past.record != nil && past.record.Superseded && past.record.State != pipelinesv1.PromotionSucceeded
 	if last := past.record; last != nil && last.Attempts > 0 && sameRevision(last.Revision, is.Revision) && !past.superseded && !withdrawn {
 		m.fail("%s begins %s into %s anew, though nobody has asked for it: before it was %s", p.name, is.Revision, env, describeRecord(last))
 	}
