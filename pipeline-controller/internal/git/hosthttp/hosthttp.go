@@ -84,6 +84,10 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := url.Parse(response.Header.Get("Location")); err != nil {
+		// The error of the client that follows it would quote parts of it, and with them parts of what the host was sent.
+		response.Header.Del("Location")
+	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		response.Body = cutBody{io.LimitReader(response.Body, maxErrorBody), response.Body}
 		return response, nil

@@ -31,8 +31,12 @@ import (
 
 func TestTransport(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/error" {
+		switch r.URL.Path {
+		case "/error":
 			w.WriteHeader(http.StatusInternalServerError)
+		case "/elsewhere":
+			w.Header().Set("Location", "https://user:pass/word@host:port/")
+			w.WriteHeader(http.StatusFound)
 		}
 		_, _ = io.Copy(w, io.LimitReader(endless{}, 1<<20))
 	}))
@@ -64,6 +68,10 @@ func TestTransport(t *testing.T) {
 	t.Run("the body of an error is cut off", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(read(1, "/error")).To(HaveLen(maxErrorBody))
+	})
+	t.Run("where a redirect leads to is not told if it is no URL", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(read(1, "/elsewhere")).To(HaveLen(maxErrorBody), "it is an answer like any other")
 	})
 }
 
