@@ -1,0 +1,468 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/githost"
+	"github.com/sluice-toolkit/sluice/tests/localcluster"
+)
+
+// secrets knows what must not be seen anywhere, by what tells each from anything else.
+type secrets struct {
+	mu sync.Mutex
+	// spelled is how a secret, or a part of it, may be written.
+	spelled []string
+}
+
+// value makes a secret of characters that have other spellings in URLs, JSON and headers. Its core is found in all of them.
+func (s *secrets) value(name string) string {
+	core := "Kx7q" + name + "W9zt"
+	s.add(core)
+	return `p4ss+/ "` + core + `&=%`
+}
+
+// token makes a secret of characters that any header takes.
+func (s *secrets) token(name string) string {
+	core := "Kx7q" + name + "W9zt"
+	s.add(core)
+	return "tok_" + core + "+/="
+}
+
+func (s *secrets) add(core string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spelled = append(s.spelled, core, hex.EncodeToString([]byte(core)))
+	// In base64 it depends on what comes before, by which the first characters, and the last ones, differ.
+	for before := range 3 {
+		encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + core))
+		s.spelled = append(s.spelled, encoded[4:len(encoded)-4])
+	}
+}
+
+// addPEM adds each line of a key.
+func (s *secrets) addPEM(key []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for line := range strings.Lines(string(key)) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") && len(line) > 30 {
+			s.spelled = append(s.spelled, line[:30])
+		}
+	}
+}
+
+// addSent adds what a host was sent, whatever the controller has made it of.
+func (s *secrets) addSent(header string) {
+	if _, value, _ := strings.Cut(header, " "); len(value) > 20 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.spelled = append(s.spelled, value[len(value)-20:])
+	}
+}
+
+// in returns the secrets that are in a text.
+func (s *secrets) in(text string) (found []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, spelled := range s.spelled {
+		if at := strings.Index(text, spelled); at >= 0 {
+			found = append(found, fmt.Sprintf("%s in: %s", spelled, text[max(0, at-200):min(len(text), at+200)]))
+		}
+	}
+	return found
+}
+
+// repeat writes all that a request has brought to where an error may be taken from.
+func (s *secrets) repeat(w http.ResponseWriter, r *http.Request, status int) {
+	authorization := r.Header.Get("Authorization")
+	s.addSent(authorization)
+	user, password, _ := r.BasicAuth()
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<16))
+	text := fmt.Sprintf("refused %s (%s) (%s:%s) %s %s", authorization, strings.TrimPrefix(authorization, "Bearer "), user, password, r.Header.Get("Private-Token"), body)
+	if status/100 == 3 {
+		w.Header().Set("Location", "https://user:"+password+"@127.0.0.1:1/?token="+strings.ReplaceAll(authorization, " ", "+"))
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="`+strconv.Quote(text)+`"`)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"message": text, "error": text, "typeKey": text, "errors": []map[string]string{{"message": text}}})
+}
+
+var _ = Describe("No credential", Ordered, ContinueOnFailure, func() {
+	const process = "pipeline-controller-trace"
+	var (
+		known      = &secrets{}
+		repeater   *httptest.Server
+		controller *localcluster.Process
+		sshKey     []byte
+		appKey     []byte
+	)
+	repeatsStatus := regexp.MustCompile(`repeats-(\d{3})`)
+	// repository is a good one on the fake of GitHub.
+	repository := func(name string) string {
+		GinkgoHelper()
+		Expect(github.AddRepository(owner, name)).To(Succeed())
+		_, err := github.CommitFiles(owner, name, "main", map[string]string{
+			"app.yaml": fmt.Sprintf("tag: v1.0.0 # {\"$promotion\": \"flux-system:%s:two:tag\"}\n", name)}, "Begin")
+		Expect(err).NotTo(HaveOccurred())
+		return github.RepositoryURL(owner, name)
+	}
+	makeSecret := func(ctx context.Context, name string, data map[string]string) {
+		GinkgoHelper()
+		secret := &corev1.Secret{StringData: data}
+		secret.Namespace, secret.Name = flux, name
+		Expect(world.Client.Create(ctx, secret)).To(Succeed())
+	}
+	authority := func(server *httptest.Server) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	}
+
+	BeforeAll(func(ctx SpecContext) {
+		// Whatever it is asked, it repeats, in answers of the status that the repository's name says. One of them gives an App its token.
+		repeater = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			status := http.StatusUnauthorized
+			if found := repeatsStatus.FindStringSubmatch(r.URL.Path); found != nil {
+				status, _ = strconv.Atoi(found[1])
+			}
+			if strings.HasSuffix(r.URL.Path, "/installations/7/access_tokens") {
+				known.addSent(r.Header.Get("Authorization"))
+				w.WriteHeader(http.StatusCreated)
+				fmt.Fprintf(w, `{"token":%q,"expires_at":%q}`, known.token("installation"), time.Now().Add(time.Hour).Format(time.RFC3339))
+				return
+			}
+			known.repeat(w, r, status)
+		}))
+		repeater.Config.ErrorLog = log.New(io.Discard, "", 0)
+		repeater.StartTLS()
+		DeferCleanup(repeater.Close)
+
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		Expect(err).NotTo(HaveOccurred())
+		block, err := ssh.MarshalPrivateKey(private, "")
+		Expect(err).NotTo(HaveOccurred())
+		sshKey = pem.EncodeToMemory(block)
+		known.addPEM(sshKey)
+		rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+		Expect(err).NotTo(HaveOccurred())
+		appKey = pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(rsaKey)})
+		known.addPEM(appKey)
+
+		_, err = world.Git.CreateRepository("discreet")
+		Expect(err).NotTo(HaveOccurred())
+		for namespace, version := range map[string]string{"discreet-one": "v2.0.0", "discreet-two": "v1.0.0"} {
+			Expect(world.Release("discreet", version)).To(Succeed())
+			apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: discreet, namespace: %[1]s}
+spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
+`, namespace, world.RepositoryURL("discreet"), version)
+		}
+
+		Expect(world.PipelineController.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(world.PipelineController.Start(ctx)).To(Succeed()) })
+		controller, err = world.Cluster.StartController(ctx, localcluster.ControllerProcess{
+			Name: process, Binary: "pipeline-controller", ServiceAccount: "pipeline-controller",
+			Args: []string{"--log-level=trace", "--events-addr=" + world.Cluster.EventsAddr, "--approval-addr=127.0.0.1:0"},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() error { return controller.Stop() })
+	})
+
+	// promote makes a Pipeline whose promotion, by the strategy, is due at once.
+	promote := func(ctx context.Context, name, strategy string) {
+		GinkgoHelper()
+		apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %[1]s, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: discreet}
+  environments:
+  - {name: one, targets: [{namespace: discreet-one}]}
+  - {name: two, targets: [{namespace: discreet-two}]}
+  promotion: {strategy: {%[2]s}}
+`, name, strategy)
+	}
+	pullRequest := func(name, kind, address, more string) string {
+		return fmt.Sprintf(`pull-request: {type: %s, url: %q, baseBranch: main, secretRef: {name: %s}%s}`, kind, address, name, more)
+	}
+	// fails waits until an attempt has failed.
+	fails := func(ctx context.Context, name, because string) {
+		GinkgoHelper()
+		Eventually(ctx, record(name, "two")).Should(And(haveState("failed"), HaveField("LastError", ContainSubstring(because))))
+	}
+	// expectUnseenByProcesses looks at the arguments and environments of all processes there are.
+	expectUnseenByProcesses := func() {
+		GinkgoHelper()
+		for _, pattern := range []string{"/proc/[0-9]*/cmdline", "/proc/[0-9]*/environ"} {
+			files, err := filepath.Glob(pattern)
+			Expect(err).NotTo(HaveOccurred())
+			for _, file := range files {
+				// A process may have ended by now, or be another user's.
+				if content, err := os.ReadFile(file); err == nil {
+					Expect(known.in(string(content))).To(BeEmpty(), file)
+				}
+			}
+		}
+	}
+
+	DescribeTable("is told of when a promotion fails", func(ctx SpecContext, name, because string, strategy func(ctx context.Context, name string) string) {
+		promote(ctx, name, strategy(ctx, name))
+		fails(ctx, name, because)
+		expectUnseenByProcesses()
+	},
+		Entry("with a wrong token", "discreet-wrong", "unauthorized", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"token": known.token("wrong"), "ca.crt": string(github.CA())})
+			return pullRequest(name, "github", repository(name), "")
+		}),
+		Entry("at a host that can't be reached", "discreet-cut", "discreet-cut", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"username": "u", "password": known.value("cut"), "ca.crt": string(github.CA())})
+			github.FailNext("", name, githost.Always, githost.CutBefore())
+			return pullRequest(name, "github", repository(name), "")
+		}),
+		Entry("at an address where nobody is", "discreet-nobody", "refused", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"token": known.token("nobody")})
+			return pullRequest(name, "gitea", "https://127.0.0.1:1/acme/fleet", "")
+		}),
+		Entry("because of the base branch", "discreet-base", "branch", func(ctx context.Context, name string) string {
+			github.AddToken(githost.Token{Value: known.token("base"), Login: "sluice-bot"})
+			makeSecret(ctx, name, map[string]string{"token": known.token("base"), "ca.crt": string(github.CA())})
+			Expect(github.AddRepository(owner, name)).To(Succeed())
+			return pullRequest(name, "github", github.RepositoryURL(owner, name), "")
+		}),
+		Entry("because of an unknown certificate authority", "discreet-authority", "certificate", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"token": known.token("authority")})
+			return pullRequest(name, "github", repository(name), "")
+		}),
+		Entry("because of a bundle of authorities that is none", "discreet-bundle", "CA bundle", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"token": known.token("bundle"), "ca.crt": known.value("bundle2")})
+			return pullRequest(name, "github", repository(name), "")
+		}),
+		Entry("with a user and password in the URL", "discreet-url", "unauthorized", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"token": known.token("besides"), "ca.crt": string(github.CA())})
+			return pullRequest(name, "github", strings.Replace(repository(name), "https://", "https://"+url.UserPassword("user", known.token("url")).String()+"@", 1), "")
+		}),
+		Entry("with a user and password in a URL that is none", "discreet-nourl", "URL", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"token": known.token("nourl")})
+			return pullRequest(name, "github", "https://user:"+known.token("nourl2")+"@host:port/acme/fleet%zz", "")
+		}),
+		Entry("with a token in the query of the URL", "discreet-query", "refused", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"token": known.token("query")})
+			return pullRequest(name, "github", "https://127.0.0.1:1/acme/fleet?token="+known.token("query2"), "")
+		}),
+		Entry("because the clone is cut off", "discreet-clone", "cloning", func(ctx context.Context, name string) string {
+			github.AddToken(githost.Token{Value: known.token("clone"), Login: "sluice-bot"})
+			makeSecret(ctx, name, map[string]string{"token": known.token("clone"), "ca.crt": string(github.CA())})
+			github.FailNext("POST", name+".git/git-upload-pack", githost.Always, githost.CutBefore())
+			return pullRequest(name, "github", repository(name), "")
+		}),
+		Entry("because the host refuses the clone, and repeats what it was sent", "discreet-refused", "discreet-refused", func(ctx context.Context, name string) string {
+			github.AddToken(githost.Token{Value: known.token("refused"), Login: "sluice-bot"})
+			makeSecret(ctx, name, map[string]string{"username": "u", "password": known.value("refused2"), "token": known.token("refused"), "ca.crt": string(github.CA())})
+			github.FailNext("", name+".git/info/refs", githost.Always, func(w http.ResponseWriter, r *http.Request, _ http.Handler) { known.repeat(w, r, http.StatusTeapot) })
+			return pullRequest(name, "github", repository(name), "")
+		}),
+		Entry("because the host refuses the push", "discreet-readonly", "unauthorized", func(ctx context.Context, name string) string {
+			github.AddToken(githost.Token{Value: known.token("readonly"), Login: "sluice-bot", Access: githost.ReadAccess})
+			makeSecret(ctx, name, map[string]string{"token": known.token("readonly"), "ca.crt": string(github.CA())})
+			return pullRequest(name, "github", repository(name), "")
+		}),
+		Entry("because of a rate limit", "discreet-limit", "rate limited", func(ctx context.Context, name string) string {
+			github.AddToken(githost.Token{Value: known.token("limit"), Login: "sluice-bot"})
+			github.SetRateLimit(known.token("limit"), 0, time.Now().Add(time.Hour))
+			makeSecret(ctx, name, map[string]string{"token": known.token("limit"), "ca.crt": string(github.CA())})
+			return pullRequest(name, "github", repository(name), "")
+		}),
+		Entry("because of an OpenPGP key that is none", "discreet-gpg", "OpenPGP", func(ctx context.Context, name string) string {
+			github.AddToken(githost.Token{Value: known.token("gpg"), Login: "sluice-bot"})
+			makeSecret(ctx, name, map[string]string{"token": known.token("gpg"), "ca.crt": string(github.CA()),
+				"git.asc": "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n" + known.token("gpg2") + "\n-----END PGP PRIVATE KEY BLOCK-----\n", "passphrase": known.value("gpg3")})
+			return pullRequest(name, "github", repository(name), ", commit: {signingKey: {secretRef: {name: discreet-gpg}}}")
+		}),
+		Entry("because of the password of an SSH key", "discreet-ssh", "SSH key", func(ctx context.Context, name string) string {
+			github.AddToken(githost.Token{Value: known.token("ssh"), Login: "sluice-bot"})
+			makeSecret(ctx, name, map[string]string{"token": known.token("ssh"), "ca.crt": string(github.CA())})
+			makeSecret(ctx, name+"-key", map[string]string{"identity": string(sshKey)[:60] + known.token("ssh2") + string(sshKey)[60:], "password": known.value("ssh3")})
+			return pullRequest(name, "github", repository(name), ", commit: {signingKey: {type: ssh, secretRef: {name: discreet-ssh-key}}}")
+		}),
+		Entry("at a host of SSH where nobody is", "discreet-git-ssh", "discreet-git-ssh", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"identity": string(sshKey), "known_hosts": "127.0.0.1 " + known.token("hosts"), "token": known.token("gitssh"), "ca.crt": string(github.CA())})
+			return pullRequest(name, "github", "ssh://git@127.0.0.1:1/acme/"+name, "")
+		}),
+		Entry("with a key of a GitHub App that is none", "discreet-app", "RSA", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"githubAppID": "1", "githubAppInstallationID": "2", "githubAppPrivateKey": known.value("app"), "ca.crt": authority(repeater)})
+			return pullRequest(name, "github", repeater.URL+"/acme/repeats-401", "")
+		}),
+		Entry("with a GitHub App that is refused", "discreet-app-refused", "", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"githubAppID": "1", "githubAppInstallationID": "2", "githubAppPrivateKey": string(appKey), "ca.crt": authority(repeater)})
+			return pullRequest(name, "github", repeater.URL+"/acme/repeats-401", "")
+		}),
+		Entry("with a GitHub App's token that is refused", "discreet-app-token", "", func(ctx context.Context, name string) string {
+			makeSecret(ctx, name, map[string]string{"githubAppID": "1", "githubAppInstallationID": "7", "githubAppPrivateKey": string(appKey), "ca.crt": authority(repeater)})
+			return pullRequest(name, "github", repeater.URL+"/acme/repeats-500", "")
+		}),
+	)
+
+	for _, kind := range []string{"github", "gitlab", "gitea", "bitbucket-server", "azure-devops"} {
+		for _, status := range []int{302, 400, 401, 403, 404, 422, 429, 500} {
+			It(fmt.Sprintf("is told of when a host of type %s answers %d and repeats what it was sent", kind, status), func(ctx SpecContext) {
+				name := fmt.Sprintf("discreet-%s-%d", kind, status)
+				core := fmt.Sprintf("%sx%d", strings.ReplaceAll(kind, "-", ""), status)
+				makeSecret(ctx, name, map[string]string{"username": "u", "password": known.value(core), "token": known.token(core + "t"), "ca.crt": authority(repeater)})
+				path := fmt.Sprintf("/acme/repeats-%d", status)
+				switch kind {
+				case "azure-devops":
+					path = fmt.Sprintf("/acme/fleet/_git/repeats-%d", status)
+				case "bitbucket-server":
+					path = fmt.Sprintf("/scm/acme/repeats-%d.git", status)
+				}
+				promote(ctx, name, pullRequest(name, kind, repeater.URL+path, ""))
+				fails(ctx, name, "")
+			})
+		}
+	}
+
+	It("is told of when all goes well", func(ctx SpecContext) {
+		const name = "discreet-well"
+		github.AddToken(githost.Token{Value: known.token("well"), Login: "sluice-bot"})
+		makeSecret(ctx, name, map[string]string{"token": known.token("well"), "ca.crt": string(github.CA()), "webhook-secret": known.value("webhook")})
+		makeSecret(ctx, name+"-key", map[string]string{"identity": string(sshKey), "hmac-key": known.value("hmac")})
+		promote(ctx, name, pullRequest(name, "github", repository(name), ", commit: {signingKey: {type: ssh, secretRef: {name: discreet-well-key}}}")+", secretRef: {name: discreet-well-key}")
+		Eventually(ctx, record(name, "two")).Should(haveState("created"))
+
+		By("sending it webhooks and approvals")
+		var address string
+		Eventually(func() []string {
+			text, err := logOf(process)
+			Expect(err).NotTo(HaveOccurred())
+			found := servingApprovals.FindStringSubmatch(text)
+			if len(found) > 1 {
+				address = found[1]
+			}
+			return found
+		}).ShouldNot(BeEmpty())
+		post := func(path, body string, header map[string]string) int {
+			GinkgoHelper()
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+path, strings.NewReader(body))
+			Expect(err).NotTo(HaveOccurred())
+			for key, value := range header {
+				request.Header.Set(key, value)
+			}
+			response, err := http.DefaultClient.Do(request)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(response.Body.Close()).To(Succeed())
+			return response.StatusCode
+		}
+		sign := func(key, text string) string {
+			mac := hmac.New(sha256.New, []byte(key))
+			mac.Write([]byte(text))
+			sum := hex.EncodeToString(mac.Sum(nil))
+			known.mu.Lock()
+			defer known.mu.Unlock()
+			known.spelled = append(known.spelled, sum)
+			return sum
+		}
+		Expect(post("/webhook/flux-system/"+name, "{}", map[string]string{"X-Gitlab-Token": known.value("guess")})).To(Equal(http.StatusUnauthorized))
+		Expect(post("/webhook/flux-system/"+name, "{}", map[string]string{"X-Hub-Signature-256": "sha256=" + sign(known.value("webhook"), "{}")})).To(BeNumerically("<", 300))
+		target := "/approval/flux-system/" + name + "/two/v9.9.9"
+		now := strconv.FormatInt(time.Now().Unix(), 10)
+		right := sign(known.value("hmac"), "sluice-approval-v1\nPOST\n"+target+"\n"+now+"\n")
+		Expect(post(target, "", map[string]string{"X-Sluice-Timestamp": now, "X-Signature": "sha256=" + strings.Repeat("0", 64)})).To(Equal(http.StatusUnauthorized))
+		Expect(post(target, "", map[string]string{"X-Sluice-Timestamp": now, "X-Signature": "sha256=" + right})).To(Equal(http.StatusUnprocessableEntity))
+		expectUnseenByProcesses()
+	})
+
+	// The last one: it looks at all that the others have left.
+	It("is in any log, event, status, metric or pull request", func(ctx SpecContext) {
+		pulls, err := github.PullRequests(owner, "discreet-well")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pulls).To(HaveLen(1))
+		texts := map[string]string{"pull requests": fmt.Sprintf("%+v", pulls), "metrics": metrics(ctx, controller)}
+
+		var pipelines pipelinesv1.PipelineList
+		Expect(world.Client.List(ctx, &pipelines, client.InNamespace(flux))).To(Succeed())
+		for i := range pipelines.Items {
+			pipeline := &pipelines.Items[i]
+			// What a person has written into a URL is there for all to see.
+			pipeline.Spec = pipelinesv1.PipelineSpec{}
+			encoded, err := json.Marshal(pipeline)
+			Expect(err).NotTo(HaveOccurred())
+			texts["Pipeline "+pipeline.Name] = string(encoded)
+		}
+		var events corev1.EventList
+		Expect(world.Client.List(ctx, &events)).To(Succeed())
+		Expect(events.Items).To(ContainElement(HaveField("InvolvedObject.Name", "discreet-wrong")))
+		encoded, err := json.Marshal(events)
+		Expect(err).NotTo(HaveOccurred())
+		texts["events"] = string(encoded)
+
+		// It writes what it still has to say.
+		Expect(controller.Stop()).To(Succeed())
+		logs, err := filepath.Glob(filepath.Join(world.Cluster.Dir, "logs", "*.log"))
+		Expect(err).NotTo(HaveOccurred())
+		for _, path := range logs {
+			content, err := os.ReadFile(path)
+			Expect(err).NotTo(HaveOccurred())
+			texts[path] = string(content)
+		}
+		Expect(texts[filepath.Join(world.Cluster.Dir, "logs", process+".log")]).To(ContainSubstring(`"level":"trace"`), "all levels are logged")
+		for where, text := range texts {
+			Expect(known.in(text)).To(BeEmpty(), where)
+		}
+	})
+})
