@@ -66,11 +66,12 @@ generate: $(BIN)/controller-gen ## Write the generated Go code.
 
 .PHONY: manifests
 manifests: $(BIN)/controller-gen $(BIN)/crd-ref-docs ## Write the CRDs, the controllers' roles and docs/api.
-	cd api && $(BIN)/controller-gen crd paths=./... output:crd:dir=../config/crd/bases
+	cd api && $(BIN)/controller-gen crd paths=./gating/... paths=./pipelines/... output:crd:dir=../config/crd/bases
+	cd api && $(BIN)/controller-gen crd paths=./gitops/... output:crd:dir=../config/components/gitops-clusters
 	for controller in gate-controller pipeline-controller; do (cd $$controller && \
 		$(BIN)/controller-gen rbac:roleName=sluice-$$controller,fileName=$${controller}_role.yaml paths=./... output:rbac:dir=../config/rbac) || exit 1; done
 	@mkdir -p docs/api
-	for kind in gating pipelines; do $(BIN)/crd-ref-docs --log-level=ERROR --renderer=markdown --config=hack/crd-ref-docs.yaml \
+	for kind in gating pipelines gitops; do $(BIN)/crd-ref-docs --log-level=ERROR --renderer=markdown --config=hack/crd-ref-docs.yaml \
 		--source-path=api/$$kind --output-path=docs/api/$$kind.md || exit 1; done
 
 .PHONY: tidy

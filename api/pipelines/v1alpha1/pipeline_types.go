@@ -372,6 +372,14 @@ type TargetStatus struct {
 	// Error says why the application object isn't ready or can't be read. It is empty otherwise.
 	// +optional
 	Error string `json:"error,omitempty"`
+
+	// Reason is one word for why the application object can't be read, such as 'Unreachable' or 'ObjectNotFound'. It is empty if it can.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// Since is from when on the application object could not be read for that reason, where that is known.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
 }
 
 // PromotionState is where the promotion of a revision into an environment stands.

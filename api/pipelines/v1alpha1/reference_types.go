@@ -33,12 +33,13 @@ type LocalAppReference struct {
 
 // CrossNamespaceClusterReference names the object that stands for a cluster.
 type CrossNamespaceClusterReference struct {
-	// APIVersion of the object that stands for the cluster.
+	// APIVersion of the object that stands for the cluster. Only its group is looked at.
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
 
-	// Kind of the object that stands for the cluster.
-	// +kubebuilder:validation:Enum=GitopsCluster
+	// Kind of the object that stands for the cluster: 'GitopsCluster', 'Cluster' of Cluster API, or 'Secret', which holds a
+	// kubeconfig under the key 'value', 'value.yaml' or 'kubeconfig'.
+	// +kubebuilder:validation:Enum=GitopsCluster;Cluster;Secret
 	// +required
 	Kind string `json:"kind"`
 
@@ -46,7 +47,8 @@ type CrossNamespaceClusterReference struct {
 	// +required
 	Name string `json:"name"`
 
-	// Namespace of the object that stands for the cluster. Defaults to the namespace of the Pipeline.
+	// Namespace of the object that stands for the cluster. Defaults to the namespace of the Pipeline. A Secret is taken from there
+	// only.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
