@@ -1,0 +1,253 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package leafserver is a light API server of a leaf cluster, for tests that need many of them, or one that misbehaves. It serves the
+// discovery of the kinds that it is given, and get, list and watch on their objects, over TLS and HTTP/2 as a real one does. There is no
+// storage behind it, no admission and no RBAC but for what a test makes it refuse.
+package leafserver
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+)
+
+// Kind is one that a Server serves.
+type Kind struct {
+	Group, Version, Kind, Resource string
+}
+
+// Kustomization is Flux's.
+var Kustomization = Kind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization", Resource: "kustomizations"}
+
+// Request is one that a Server was sent.
+type Request struct {
+	// Path and Query of its URL.
+	Path, Query string
+	// Watch tells whether it opened a watch.
+	Watch bool
+	// User is the token that came with it.
+	User string
+}
+
+// Server is an API server. Its methods may be called from several goroutines at once.
+type Server struct {
+	address string
+	handler http.Handler
+	objects *store
+
+	mu       sync.Mutex
+	serving  *http.Server // nil while it is stopped
+	kinds    []Kind
+	tokens   []string
+	refuse   func(Request) int
+	hung     chan struct{} // closed when it answers again; nil while it does
+	requests []Request
+	dialed   int
+	open     map[net.Conn]struct{}
+}
+
+// Token is what a Server accepts at first.
+const Token = "a-token"
+
+// credentials are shared by all servers: to make a key takes longer than to start a server. They are good on loopback, and at an address for
+// servers in a network namespace of their own.
+var credentials = sync.OnceValues(func() (tls.Certificate, error) {
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP("198.18.77.2")}, nil)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certificate, key)
+})
+
+// Start starts a server on loopback that serves kinds.
+func Start(kinds ...Kind) (*Server, error) { return StartAt("127.0.0.1:0", kinds...) }
+
+// StartAt starts a server at an address.
+func StartAt(address string, kinds ...Kind) (*Server, error) {
+	s := &Server{address: address, objects: newStore(), kinds: kinds, tokens: []string{Token}, open: map[net.Conn]struct{}{}}
+	s.handler = s.routes()
+	return s, s.Resume()
+}
+
+// Stop ends the server and all connections. Its address refuses connections until Resume.
+func (s *Server) Stop() error {
+	s.mu.Lock()
+	serving := s.serving
+	s.serving = nil
+	s.mu.Unlock()
+	if serving == nil {
+		return nil
+	}
+	s.objects.disconnect()
+	return serving.Close()
+}
+
+// Resume starts the server again, at the same address and with the same objects.
+func (s *Server) Resume() error {
+	certificate, err := credentials()
+	if err != nil {
+		return err
+	}
+	return s.ResumeWith(certificate)
+}
+
+// ResumeWith does so with a certificate of its own.
+func (s *Server) ResumeWith(certificate tls.Certificate) error {
+	listener, err := net.Listen("tcp", s.address)
+	if err != nil {
+		return err
+	}
+	serving := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: time.Minute,
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		ConnState:         s.count,
+		ErrorLog:          discard,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.address, s.serving = listener.Addr().String(), serving
+	// It ends with Stop, and says so.
+	go func() { _ = serving.ServeTLS(listener, "", "") }()
+	return nil
+}
+
+func (s *Server) count(conn net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.dialed++
+		s.open[conn] = struct{}{}
+	case http.StateClosed, http.StateHijacked:
+		delete(s.open, conn)
+	}
+}
+
+// Connections tells how many connections are open, and how many there ever were.
+func (s *Server) Connections() (open, ever int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open), s.dialed
+}
+
+// URL is the server's.
+func (s *Server) URL() string { return "https://" + s.address }
+
+// CA is the certificate that the server's is good by, as PEM.
+func (s *Server) CA() []byte {
+	certificate, err := credentials()
+	if err != nil {
+		return nil
+	}
+	var ca []byte
+	for _, der := range certificate.Certificate {
+		if parsed, err := x509.ParseCertificate(der); err == nil && parsed.IsCA {
+			ca = append(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+		}
+	}
+	return ca
+}
+
+// Kubeconfig is one for the bearer of a token.
+func (s *Server) Kubeconfig(token string) []byte { return Kubeconfig(s.URL(), s.CA(), token) }
+
+// Kubeconfig is one for the bearer of a token at any address.
+func Kubeconfig(url string, ca []byte, token string) []byte {
+	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"leaf",
+"contexts":[{"name":"leaf","context":{"cluster":"leaf","user":"leaf"}}],
+"clusters":[{"name":"leaf","cluster":{"server":%q,"certificate-authority-data":%q}}],
+"users":[{"name":"leaf","user":{"token":%q}}]}`, url, base64.StdEncoding.EncodeToString(ca), token)
+}
+
+// Accept makes the server accept these tokens and no others.
+func (s *Server) Accept(tokens ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = tokens
+}
+
+// Serve makes the server serve these kinds and no others. Watches on others end, as when a CRD is deleted.
+func (s *Server) Serve(kinds ...Kind) {
+	s.mu.Lock()
+	s.kinds = kinds
+	s.mu.Unlock()
+	s.objects.disconnect()
+}
+
+// Refuse makes the server answer requests with a status, unless it is zero. Nil refuses none. What runs goes on.
+func (s *Server) Refuse(status func(Request) int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = status
+}
+
+// Disconnect ends all watches.
+func (s *Server) Disconnect() { s.objects.disconnect() }
+
+// Hang makes the server take connections and requests and answer none, nor send anything on watches, until Unhang.
+func (s *Server) Hang() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hung = make(chan struct{})
+	s.objects.mute(true)
+}
+
+// Unhang makes it answer again.
+func (s *Server) Unhang() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.hung)
+	s.hung = nil
+	s.objects.mute(false)
+}
+
+// Requests are those that the server was sent since the last call of it.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests := s.requests
+	s.requests = nil
+	return requests
+}
+
+func (s *Server) served(match func(Kind) bool) []Kind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []Kind
+	for _, kind := range s.kinds {
+		if match(kind) {
+			found = append(found, kind)
+		}
+	}
+	return found
+}
+
+func (s *Server) accepts(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.tokens, token)
+}
