@@ -43,13 +43,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	gitopsv1 "github.com/sluice-toolkit/sluice/api/gitops/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/approval"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/controller"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/leafcluster"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=flux-system,verbs=get;create;update;patch
@@ -99,17 +100,20 @@ func run(ctx context.Context, opts options) error {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(gatingv1.AddToScheme(scheme))
 	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
+	utilruntime.Must(gitopsv1.AddToScheme(scheme))
 
 	selector, err := fluxcontroller.GetWatchSelector(opts.watch)
 	if err != nil {
 		return err
 	}
 	cacheOptions := cache.Options{
-		ByObject:         map[client.Object]cache.ByObject{&pipelinesv1.Pipeline{}: {Label: selector}},
-		DefaultTransform: target.Trim,
+		ByObject: map[client.Object]cache.ByObject{&pipelinesv1.Pipeline{}: {Label: selector}},
 	}
 	namespace := os.Getenv("RUNTIME_NAMESPACE")
+	// A controller of one namespace sees no others.
+	onlyNamespace := ""
 	if !opts.watch.AllNamespaces {
+		onlyNamespace = namespace
 		cacheOptions.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}
 
@@ -141,26 +145,42 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
+	noCrossNamespaceRefs := opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces
+	clusters, err := leafcluster.New(leafcluster.Options{
+		Config:               mgr.GetConfig(),
+		Client:               mgr.GetHTTPClient(),
+		Reader:               mgr.GetAPIReader(),
+		Mapper:               mgr.GetRESTMapper(),
+		Namespace:            onlyNamespace,
+		NoCrossNamespaceRefs: noCrossNamespaceRefs,
+	})
+	if err != nil {
+		return err
+	}
 	reconciler := &controller.PipelineReconciler{
-		Client:        mgr.GetClient(),
-		Announcer:     announcer,
-		Live:          mgr.GetAPIReader(),
-		PullRequests:  &promote.PullRequests{Secrets: mgr.GetAPIReader(), Hosts: scm.NewHosts(), Clones: clones},
-		Notifications: &promote.Notifications{Address: opts.eventsAddr, Controller: controllerName},
-		// A controller of one namespace sees no others.
-		NoCrossNamespaceRefs: opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces,
+		Client:               mgr.GetClient(),
+		Announcer:            announcer,
+		Live:                 mgr.GetAPIReader(),
+		PullRequests:         &promote.PullRequests{Secrets: mgr.GetAPIReader(), Hosts: scm.NewHosts(), Clones: clones},
+		Notifications:        &promote.Notifications{Address: opts.eventsAddr, Controller: controllerName},
+		Targets:              clusters,
+		NoCrossNamespaceRefs: noCrossNamespaceRefs,
 		Now:                  time.Now,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{
 		Concurrent:  opts.concurrent,
 		RateLimiter: fluxcontroller.GetRateLimiter(opts.rateLimiter),
+		Targets:     clusters,
 	}); err != nil {
 		return err
 	}
 	if err := approval.SetupWithManager(mgr, opts.approval); err != nil {
 		return err
 	}
-	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
+	if err := errors.Join(
+		metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Elected: mgr.Elected()}),
+		metrics.Registry.Register(clusters),
+	); err != nil {
 		return err
 	}
 	return errors.Join(mgr.Start(ctx), clones.Close())

@@ -289,10 +289,10 @@ spec:
 		secret(ctx, "unknown", token)
 		pipeline(ctx, "unknown", "")
 		Eventually(ctx, record("unknown", "two")).Should(haveState("created"))
-		patch := `[{"op":"add","path":"/spec/environments/1/targets/0/clusterRef","value":{"kind":"GitopsCluster","name":"eu"}}]`
+		patch := `[{"op":"add","path":"/spec/environments/1/targets/0/clusterRef","value":{"kind":"Secret","name":"eu"}}]`
 		Expect(world.Client.Patch(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "unknown"),
 			client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
-		Eventually(ctx, ready("unknown")).Should(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring("does not follow clusterRef"))))
+		Eventually(ctx, ready("unknown")).Should(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring("Secret flux-system/eu does not exist"))))
 	})
 
 	It("is abandoned when a person closes the pull request, and started anew when a person asks", func(ctx SpecContext) {

@@ -64,7 +64,7 @@ func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1
 	}
 }
 
-// applications refers to the application objects of an environment that can be read.
+// applications refers to the application objects of an environment that can be read and are in this cluster.
 func (r *PipelineReconciler) applications(ctx context.Context, pipeline *pipelinesv1.Pipeline, name string) []corev1.ObjectReference {
 	var found []corev1.ObjectReference
 	env := pipeline.Environment(name)
@@ -72,7 +72,7 @@ func (r *PipelineReconciler) applications(ctx context.Context, pipeline *pipelin
 		return nil
 	}
 	for _, t := range env.Targets {
-		if state := r.readTarget(ctx, pipeline, t); state.Known {
+		if state := r.Targets.Read(ctx, pipeline, t); state.Known && t.ClusterRef == nil {
 			found = append(found, state.Object)
 		}
 	}

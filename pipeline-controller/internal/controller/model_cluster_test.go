@@ -413,7 +413,14 @@ func (r modelReader) List(_ context.Context, list client.ObjectList, opts ...cli
 // modelTargets reads applications from the process's cache. What two environments share is seen in one state.
 type modelTargets struct{ *process }
 
-func (t modelTargets) Read(_ context.Context, _ pipelinesv1.LocalAppReference, namespace string) target.State {
+func (modelTargets) Want(*pipelinesv1.Pipeline) {}
+
+func (modelTargets) Forget(types.NamespacedName) {}
+
+func (modelTargets) Hurry(types.NamespacedName) {}
+
+func (t modelTargets) Read(_ context.Context, _ *pipelinesv1.Pipeline, of pipelinesv1.Target) target.State {
+	namespace := of.Namespace
 	if state, ok := t.reads[namespace]; ok && t.observing {
 		return state
 	}

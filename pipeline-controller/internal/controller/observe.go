@@ -18,7 +18,9 @@ package controller
 
 import (
 	"context"
+	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,9 +48,13 @@ func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.
 		Approvals: approvals,
 		Now:       r.Now(),
 	}
+	r.Targets.Want(pipeline)
+	if requested, ok := meta.ReconcileAnnotationValue(pipeline.Annotations); ok && requested != pipeline.Status.LastHandledReconcileAt {
+		r.Targets.Hurry(client.ObjectKeyFromObject(pipeline))
+	}
 	for _, env := range pipeline.Spec.Environments {
 		for _, t := range env.Targets {
-			world.Targets[env.Name] = append(world.Targets[env.Name], r.readTarget(ctx, pipeline, t))
+			world.Targets[env.Name] = append(world.Targets[env.Name], r.Targets.Read(ctx, pipeline, t))
 		}
 	}
 	if pipeline.Spec.Suspend {
@@ -58,11 +64,22 @@ func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.
 	return world, nil
 }
 
-func (r *PipelineReconciler) readTarget(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) target.State {
-	if t.ClusterRef != nil {
-		return target.Unknown("this version reads targets of the Pipeline's own cluster only: it does not follow clusterRef")
+// connectingPatience is how long a cluster may take to be connected before that is told in the status.
+const connectingPatience = 10 * time.Second
+
+// connecting returns for how long nothing is to be made of the world, since some cluster is being connected for the first time. That is
+// over in a moment as a rule, and the Pipeline is queued then: its status need not become worse for that moment, whenever the controller
+// starts or a kubeconfig changes.
+func connecting(world plan.World) time.Duration {
+	wait := time.Duration(0)
+	for _, states := range world.Targets {
+		for _, state := range states {
+			if state.Reason == pipelinesv1.ConnectingReason {
+				wait = max(wait, connectingPatience-world.Now.Sub(state.Since))
+			}
+		}
 	}
-	return r.Targets.Read(ctx, pipeline.Spec.AppRef, t.Namespace)
+	return wait
 }
 
 // findGates returns the gates that the Pipeline refers to.

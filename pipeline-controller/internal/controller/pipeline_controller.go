@@ -24,6 +24,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -44,10 +45,16 @@ import (
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
-// TargetReader reads the application object of a target in the cluster that the controller runs in. It doesn't block on a
-// watch that has yet to start.
-type TargetReader interface {
-	Read(ctx context.Context, app pipelinesv1.LocalAppReference, namespace string) target.State
+// Targets reads the application objects of targets, in whichever cluster they are.
+type Targets interface {
+	// Want declares all targets of a Pipeline, as they are to be read from now on.
+	Want(pipeline *pipelinesv1.Pipeline)
+	// Forget declares that there is no Pipeline of that name.
+	Forget(pipeline types.NamespacedName)
+	// Hurry has clusters that can't be reached be tried at once.
+	Hurry(pipeline types.NamespacedName)
+	// Read reads a target. It blocks neither on a cluster nor on a watch that has yet to start.
+	Read(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) target.State
 }
 
 // PullRequests promotes by pull request.
@@ -80,7 +87,7 @@ type PipelineReconciler struct {
 	// Live reads past the cache.
 	Live client.Reader
 	// Targets reads application objects.
-	Targets TargetReader
+	Targets Targets
 	// PullRequests promotes by pull request.
 	PullRequests PullRequests
 	// Notifications promotes by notification.
@@ -97,6 +104,9 @@ type PipelineReconciler struct {
 func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pipeline := &pipelinesv1.Pipeline{}
 	if err := r.Get(ctx, req.NamespacedName, pipeline); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Targets.Forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !pipeline.DeletionTimestamp.IsZero() {
@@ -115,6 +125,9 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		world, err := r.observe(ctx, pipeline)
 		if err != nil {
 			return ctrl.Result{}, err
+		}
+		if wait := connecting(world); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 		if err := r.adopt(ctx, pipeline, world.Approvals); err != nil {
 			return ctrl.Result{}, err

@@ -20,8 +20,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
@@ -41,6 +43,8 @@ func (p *planner) showTargets() {
 				Ready:         state.Ready,
 				Revision:      state.Revision,
 				Error:         state.Message,
+				Reason:        state.Reason,
+				Since:         since(state),
 				ReadyRevision: readyRevision(state, before, env.Targets[j]),
 			}
 		}
@@ -53,6 +57,14 @@ func (p *planner) forgetEnvironments() {
 	maps.DeleteFunc(p.pipeline.Status.Environments, func(name string, status *pipelinesv1.EnvironmentStatus) bool {
 		return p.pipeline.Environment(name) == nil && !mayHavePullRequest(status.Promotion)
 	})
+}
+
+// since returns from when on a target has not been known, in the whole seconds that the API server keeps.
+func since(state target.State) *metav1.Time {
+	if state.Since.IsZero() {
+		return nil
+	}
+	return ptr(metav1.NewTime(state.Since.Truncate(time.Second)))
 }
 
 // readyRevision returns the last revision that a target was seen ready on.

@@ -18,6 +18,8 @@ limitations under the License.
 package target
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,7 +38,12 @@ type State struct {
 	Revision string
 	// Message says why the target isn't known or isn't ready. Empty otherwise.
 	Message string
-	// Object refers to the application object, for events about it. It is zero if the target isn't known.
+	// Reason is one word for why the target isn't known, of those in pipelinesv1. Empty if it is.
+	Reason string
+	// Since is from when on the target has not been known for that reason. Zero where that isn't told.
+	Since time.Time
+	// Object refers to the application object, for events about it. It is zero if the target isn't known, and for objects of other
+	// clusters, where nobody could be told of an event.
 	Object corev1.ObjectReference
 }
 
@@ -49,6 +56,13 @@ const (
 
 // Unknown is the state of a target that could not be read.
 func Unknown(message string) State { return State{Message: cut(message)} }
+
+// UnknownBecause is the state of a target that could not be read for a reason that has a name, and since when.
+func UnknownBecause(reason, message string, since time.Time) State {
+	state := Unknown(message)
+	state.Reason, state.Since = reason, since
+	return state
+}
 
 // revisionOf maps a kind to how its revision is read. Kinds that aren't listed have it in status.lastAppliedRevision.
 var revisionOf = map[schema.GroupKind]func(obj *unstructured.Unstructured) string{

@@ -1,0 +1,51 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+func TestNothingIsMadeOfAWorldInWhichAClusterIsBeingConnected(t *testing.T) {
+	now := time.Now()
+	unknown := func(reason string, since time.Duration) target.State {
+		return target.UnknownBecause(reason, "", now.Add(-since))
+	}
+	for _, test := range []struct {
+		name   string
+		states []target.State
+		wait   time.Duration
+	}{
+		{"all targets are known", []target.State{{Known: true}}, 0},
+		{"a cluster is about to be connected", []target.State{{Known: true}, unknown(pipelinesv1.ConnectingReason, 0)}, connectingPatience},
+		{"one has been for a while, and another begins to be", []target.State{unknown(pipelinesv1.ConnectingReason, 4*time.Second), unknown(pipelinesv1.ConnectingReason, time.Second)}, connectingPatience - time.Second},
+		{"a cluster takes too long, which is worth telling", []target.State{unknown(pipelinesv1.ConnectingReason, connectingPatience)}, 0},
+		{"a cluster can't be reached", []target.State{unknown(pipelinesv1.UnreachableReason, 0)}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			world := plan.World{Now: now, Targets: map[string][]target.State{"dev": {{Known: true}}, "prod": test.states}}
+			NewWithT(t).Expect(max(connecting(world), 0)).To(Equal(test.wait))
+		})
+	}
+}

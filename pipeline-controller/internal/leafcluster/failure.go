@@ -1,0 +1,149 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package leafcluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+)
+
+// failure says why targets can't be known.
+type failure struct {
+	// reason is one of package target.
+	reason string
+	// message is the same each time the same thing fails, so that a status that quotes it doesn't change for nothing.
+	message string
+	// since is from when on it has been so.
+	since time.Time
+}
+
+func failed(reason, format string, args ...any) *failure {
+	return &failure{reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// at dates a failure: from when on the one before it has been so if it is of the same kind, else from a time.
+func (f *failure) at(before *failure, since time.Time) *failure {
+	dated := *f
+	dated.since = since
+	if before != nil && before.reason == f.reason {
+		dated.since = before.since
+	}
+	return &dated
+}
+
+// state is that of all targets that can't be known because of the failure.
+func (f *failure) state() target.State {
+	message := f.message
+	if f.reason == pipelinesv1.UnreachableReason {
+		message = fmt.Sprintf("unreachable since %s: %s", f.since.UTC().Format(time.RFC3339), message)
+	}
+	return target.UnknownBecause(f.reason, message, f.since)
+}
+
+var (
+	errTooLarge = errors.New("the answer is too large")
+	// errNonsense stands for what an answer is where it isn't what was asked for. It does not quote the answer.
+	errNonsense = errors.New("it does not answer as a Kubernetes API server does")
+)
+
+// failureOf says what the failure of a request to a server means. Addresses of our own side, which differ each time, are left out, and
+// so is all that came from the server.
+func failureOf(server string, err error) *failure {
+	var status apierrors.APIStatus
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &status):
+		return failureOfStatus(server, int(status.Status().Code))
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return failed(pipelinesv1.CertificateExpiredReason, "the certificate of %s is not valid now", server)
+	case isUntrusted(err):
+		return failed(pipelinesv1.CertificateInvalidReason, "the certificate of %s is not one that the kubeconfig trusts", server)
+	}
+	if alert := alertOf(err); strings.Contains(alert, "expired") {
+		return failed(pipelinesv1.CertificateExpiredReason, "%s takes the kubeconfig's certificate for expired", server)
+	} else if strings.Contains(alert, "certificate") {
+		return failed(pipelinesv1.UnauthorizedReason, "%s does not accept the kubeconfig's certificate", server)
+	}
+	return failed(pipelinesv1.UnreachableReason, "%s: %s", server, causeOf(err))
+}
+
+func failureOfStatus(server string, code int) *failure {
+	switch code {
+	case http.StatusUnauthorized:
+		return failed(pipelinesv1.UnauthorizedReason, "%s does not accept the kubeconfig's credentials", server)
+	case http.StatusForbidden:
+		return failed(pipelinesv1.ForbiddenReason, "%s does not allow the kubeconfig's user to look", server)
+	}
+	return failed(pipelinesv1.UnreachableReason, "%s answers %d %s", server, code, http.StatusText(code))
+}
+
+func isUntrusted(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		invalid      x509.CertificateInvalidError
+		authority    x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+	)
+	return errors.As(err, &verification) || errors.As(err, &invalid) || errors.As(err, &authority) || errors.As(err, &hostname)
+}
+
+// alertOf returns what the other side of a TLS handshake had against it. The type of an alert is not exported.
+func alertOf(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" && op.Err != nil {
+		return op.Err.Error()
+	}
+	return ""
+}
+
+func causeOf(err error) string {
+	var (
+		dns     *net.DNSError
+		syscall *os.SyscallError
+		timeout net.Error
+		record  tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &dns):
+		return fmt.Sprintf("looking up %s: %s", dns.Name, dns.Err)
+	case errors.As(err, &syscall):
+		return syscall.Err.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in time"
+	case errors.As(err, &record):
+		return "it does not speak TLS"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return "the connection was closed"
+	case errors.Is(err, errTooLarge), errors.Is(err, errNonsense):
+		return err.Error()
+	}
+	return "the connection failed"
+}

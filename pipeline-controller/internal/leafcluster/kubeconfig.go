@@ -1,0 +1,182 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package leafcluster
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// kubeconfigKeys are the keys of a Secret under which a kubeconfig is looked for, in this order.
+var kubeconfigKeys = []string{"value", "value.yaml", "kubeconfig"}
+
+// fingerprint identifies the content of a kubeconfig.
+type fingerprint [sha256.Size]byte
+
+// kubeconfig is what a Secret says of a cluster.
+type kubeconfig struct {
+	fingerprint fingerprint
+	config      *rest.Config
+	// server is the address, for messages.
+	server string
+	// expires is the end of the client certificate; zero without one.
+	expires time.Time
+}
+
+// parseKubeconfig reads the kubeconfig in a Secret. Errors quote nothing of it.
+//
+// What is taken from it is listed here, field by field: clientcmd would follow everything that a kubeconfig on a person's disk may
+// say, such as the paths of files and programs to run, and fill gaps from the environment of the process.
+func parseKubeconfig(data map[string][]byte) (*kubeconfig, error) {
+	content, err := kubeconfigIn(data)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := clientcmd.Load(content)
+	if err != nil {
+		return nil, errors.New("the content is not a kubeconfig")
+	}
+	context := parsed.Contexts[parsed.CurrentContext]
+	if context == nil {
+		return nil, errors.New("the kubeconfig has no current context")
+	}
+	cluster := parsed.Clusters[context.Cluster]
+	if cluster == nil {
+		return nil, errors.New("the kubeconfig does not have the cluster of its current context")
+	}
+	user := parsed.AuthInfos[context.AuthInfo]
+	if user == nil {
+		user = &clientcmdapi.AuthInfo{}
+	}
+	if err := errors.Join(refuseCluster(cluster), refuseUser(user)); err != nil {
+		return nil, err
+	}
+	return newKubeconfig(content, cluster, user)
+}
+
+func kubeconfigIn(data map[string][]byte) ([]byte, error) {
+	for _, key := range kubeconfigKeys {
+		if content := data[key]; len(content) > 0 {
+			return content, nil
+		}
+	}
+	return nil, errors.New("it has none of the keys 'value', 'value.yaml' and 'kubeconfig'")
+}
+
+// refuseCluster and refuseUser find what would have the controller read its own files or run programs.
+func refuseCluster(cluster *clientcmdapi.Cluster) error {
+	if cluster.CertificateAuthority != "" {
+		return errors.New("the kubeconfig names a file in 'certificate-authority': use 'certificate-authority-data'")
+	}
+	return nil
+}
+
+func refuseUser(user *clientcmdapi.AuthInfo) error {
+	switch {
+	case user.Exec != nil:
+		return errors.New("the kubeconfig wants a program run ('exec'): use a token or a certificate")
+	case user.AuthProvider != nil:
+		return errors.New("the kubeconfig has an 'auth-provider': use a token or a certificate")
+	case user.ClientCertificate != "":
+		return errors.New("the kubeconfig names a file in 'client-certificate': use 'client-certificate-data'")
+	case user.ClientKey != "":
+		return errors.New("the kubeconfig names a file in 'client-key': use 'client-key-data'")
+	case user.TokenFile != "":
+		return errors.New("the kubeconfig names a file in 'tokenFile': use 'token'")
+	}
+	return nil
+}
+
+func newKubeconfig(content []byte, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (*kubeconfig, error) {
+	config := &rest.Config{
+		Host:               cluster.Server,
+		UserAgent:          userAgent,
+		Username:           user.Username,
+		Password:           user.Password,
+		BearerToken:        user.Token,
+		DisableCompression: cluster.DisableCompression,
+		Impersonate: rest.ImpersonationConfig{
+			UserName: user.Impersonate, UID: user.ImpersonateUID, Groups: user.ImpersonateGroups, Extra: user.ImpersonateUserExtra,
+		},
+		TLSClientConfig: rest.TLSClientConfig{
+			Insecure:   cluster.InsecureSkipTLSVerify,
+			ServerName: cluster.TLSServerName,
+			CAData:     cluster.CertificateAuthorityData,
+			CertData:   user.ClientCertificateData,
+			KeyData:    user.ClientKeyData,
+		},
+	}
+	server, err := serverOf(cluster.Server)
+	if err != nil {
+		return nil, err
+	}
+	if config.Proxy, err = proxyOf(cluster.ProxyURL); err != nil {
+		return nil, err
+	}
+	expires, err := checkCertificates(config)
+	if err != nil {
+		return nil, err
+	}
+	return &kubeconfig{fingerprint: sha256.Sum256(content), config: config, server: server, expires: expires}, nil
+}
+
+func serverOf(address string) (string, error) {
+	server, err := url.Parse(address)
+	if err != nil || server.Host == "" || server.User != nil || server.Scheme != "https" && server.Scheme != "http" {
+		return "", errors.New("the kubeconfig's 'server' is not an https URL")
+	}
+	return server.Scheme + "://" + server.Host, nil
+}
+
+// proxyOf returns the proxy that the kubeconfig names; without one, that of the controller's environment applies.
+func proxyOf(address string) (func(*http.Request) (*url.URL, error), error) {
+	if address == "" {
+		return nil, nil
+	}
+	proxy, err := url.Parse(address)
+	if err != nil || proxy.Host == "" || proxy.Scheme != "http" && proxy.Scheme != "https" {
+		return nil, errors.New("the kubeconfig's 'proxy-url' is not an http or https URL")
+	}
+	return http.ProxyURL(proxy), nil
+}
+
+// checkCertificates finds certificates that can't be used, and returns the end of the client certificate if there is one.
+func checkCertificates(config *rest.Config) (time.Time, error) {
+	if ca := config.CAData; len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
+		return time.Time{}, errors.New("the kubeconfig's 'certificate-authority-data' holds no certificate")
+	}
+	if config.Insecure && len(config.CAData) > 0 {
+		return time.Time{}, errors.New("the kubeconfig has both 'insecure-skip-tls-verify' and 'certificate-authority-data'")
+	}
+	if len(config.CertData) == 0 && len(config.KeyData) == 0 {
+		return time.Time{}, nil
+	}
+	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
+	if err != nil {
+		return time.Time{}, errors.New("the kubeconfig's 'client-certificate-data' and 'client-key-data' are not a certificate and its key")
+	}
+	return pair.Leaf.NotAfter, nil
+}

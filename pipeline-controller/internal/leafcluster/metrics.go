@@ -1,0 +1,100 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package leafcluster
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	clusterLabels = []string{"namespace", "name", "kind"}
+
+	connectedMetric = prometheus.NewDesc("sluice_leaf_cluster_connected",
+		"Whether the API server of the cluster answers: 1 or 0.", clusterLabels, nil)
+	contactMetric = prometheus.NewDesc("sluice_leaf_cluster_last_contact_timestamp_seconds",
+		"When the API server of the cluster last gave a sign of life, in seconds of Unix time. Absent if it never did.", clusterLabels, nil)
+	watchesMetric = prometheus.NewDesc("sluice_leaf_cluster_watches",
+		"The number of watches that Pipelines need in the cluster.", clusterLabels, nil)
+	objectsMetric = prometheus.NewDesc("sluice_leaf_cluster_objects",
+		"The number of objects whose state is held in memory.", clusterLabels, nil)
+	restartsMetric = prometheus.NewDesc("sluice_leaf_cluster_restarts_total",
+		"How often the cluster was connected again, because it was lost or its kubeconfig changed.", clusterLabels, nil)
+)
+
+// Describe lists the metrics.
+func (c *Clusters) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, description := range []*prometheus.Desc{connectedMetric, contactMetric, watchesMetric, objectsMetric, restartsMetric} {
+		descriptions <- description
+	}
+}
+
+// Collect tells of each cluster that a Pipeline names. Nothing is told of one that none does any more.
+func (c *Clusters) Collect(metrics chan<- prometheus.Metric) {
+	for _, figures := range c.figures() {
+		labels := []string{figures.key.Namespace, figures.key.Name, figures.key.kind}
+		gauge := func(description *prometheus.Desc, value float64) {
+			metrics <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
+		}
+		connected, objects := 0.0, 0
+		if figures.connected {
+			connected = 1
+		}
+		for _, w := range figures.watches {
+			objects += w.objects()
+		}
+		gauge(connectedMetric, connected)
+		if figures.contact > 0 {
+			gauge(contactMetric, figures.contact)
+		}
+		gauge(watchesMetric, float64(len(figures.watches)))
+		gauge(objectsMetric, float64(objects))
+		metrics <- prometheus.MustNewConstMetric(restartsMetric, prometheus.CounterValue, float64(max(figures.sessions-1, 0)), labels...)
+	}
+}
+
+// figures are what is told of a cluster.
+type figures struct {
+	key       clusterKey
+	connected bool
+	contact   float64
+	watches   []*watch
+	sessions  int
+}
+
+func (c *Clusters) figures() []figures {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]figures, 0, len(c.clusters))
+	for key, cluster := range c.clusters {
+		if key == (clusterKey{}) {
+			continue
+		}
+		of := figures{key: key, sessions: cluster.sessions}
+		if connection := cluster.connection; connection != nil {
+			of.connected = connection.session != nil
+			of.sessions += connection.sessions
+			if contact := connection.api.lastContact(); !contact.IsZero() {
+				of.contact = float64(contact.UnixMilli()) / 1000
+			}
+			for watch := range cluster.wishes {
+				of.watches = append(of.watches, connection.watches[watch])
+			}
+		}
+		all = append(all, of)
+	}
+	return all
+}
