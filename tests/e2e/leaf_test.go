@@ -1,0 +1,352 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/leafserver"
+	"github.com/sluice-toolkit/sluice/tests/localcluster"
+	"github.com/sluice-toolkit/sluice/tests/playground"
+)
+
+const (
+	kustomizeAPI = "kustomize.toolkit.fluxcd.io/v1"
+	// leafNamespace is that of the applications in the leaf cluster, and leafUser whom the controller is there.
+	leafNamespace = "leaf-apps"
+	leafUser      = "system:serviceaccount:" + leafNamespace + ":sluice"
+)
+
+// leafAudit has the leaf's API server write down all that is asked as leafUser.
+const leafAudit = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: ["` + leafUser + `"]
+- level: None
+`
+
+// A second API server is the leaf. Nothing reconciles there: the specs say themselves what its applications run. In the cluster of the
+// controllers, the applications are suspended for the same reason.
+var _ = Describe("A target in another cluster", Ordered, func() {
+	var (
+		leaf  *localcluster.Cluster
+		admin client.Client // of the leaf
+		line  *leafserver.Line
+		audit string
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		dir := GinkgoT().TempDir()
+		audit = filepath.Join(dir, "audit.log")
+		leaf = startAudited(ctx, dir, audit)
+		var err error
+		admin, err = client.New(leaf.Config, client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		line, err = leafserver.NewLine(leaf.Config.Host)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(line.Close()).To(Succeed()) })
+
+		// What a user writes in flux-system/kustomization.yaml.
+		Expect(world.Cluster.ApplyKustomization(ctx, kustomizationWith(dir, "gitops-clusters"))).To(Succeed())
+		apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: leaf-dev}}")
+		apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: leaf-prod}}")
+		Expect(leaf.Apply(ctx, []byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: leaf-apps}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: leaf-others}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: sluice, namespace: leaf-apps}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: sluice, namespace: leaf-apps}
+rules:
+- {apiGroups: [kustomize.toolkit.fluxcd.io], resources: [kustomizations], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: sluice, namespace: leaf-apps}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sluice}
+subjects: [{kind: ServiceAccount, name: sluice, namespace: leaf-apps}]
+`))).To(Succeed())
+		runs(ctx, world.Client, "leaf-dev", "v1")
+		runs(ctx, admin, leafNamespace, "v1")
+		runs(ctx, world.Client, "leaf-prod", "v1")
+	})
+
+	// kubeconfig makes a Secret of a name whose kubeconfig is that of the ServiceAccount, with a fresh token.
+	kubeconfig := func(ctx context.Context, name, url string) {
+		GinkgoHelper()
+		account := &corev1.ServiceAccount{}
+		account.Namespace, account.Name = leafNamespace, "sluice"
+		request := &authenticationv1.TokenRequest{}
+		Expect(admin.SubResource("token").Create(ctx, account, request)).To(Succeed())
+		secretOf(ctx, name, leafserver.Kubeconfig(url, leaf.Config.CAData, request.Status.Token))
+	}
+	pipeline := func(ctx context.Context, name, clusterRef, namespace string) {
+		GinkgoHelper()
+		apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %[1]s, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: leafapp}
+  environments:
+  - {name: dev, targets: [{namespace: leaf-dev}]}
+  - {name: staging, targets: [{namespace: %[3]s, clusterRef: %[2]s}]}
+  - {name: prod, targets: [{namespace: leaf-prod}]}
+  promotion: {strategy: {notification: {}}}
+`, name, clusterRef, namespace)
+	}
+
+	It("says that its cluster does not exist", func(ctx SpecContext) {
+		pipeline(ctx, "leaf", "{kind: GitopsCluster, name: leaf}", leafNamespace)
+		Eventually(ctx, ready("leaf")).Should(And(HaveField("Reason", "TargetNotReadable"),
+			HaveField("Message", ContainSubstring("GitopsCluster flux-system/leaf does not exist"))))
+		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", "ClusterNotFound"), HaveField("Since", Not(BeNil()))))
+	})
+
+	It("is known once the cluster is connected, as one who may get, list and watch the one kind in the one namespace", func(ctx SpecContext) {
+		kubeconfig(ctx, "leaf", line.URL())
+		apply(ctx, "{apiVersion: gitops.weave.works/v1alpha1, kind: GitopsCluster, metadata: {name: leaf, namespace: flux-system}, spec: {secretRef: {name: leaf}}}")
+		Eventually(ctx, ready("leaf")).Should(HaveField("Reason", "UpToDate"))
+		Expect(staging("leaf")(ctx)).To(And(HaveField("Revision", "v1"), HaveField("Ready", true), HaveField("Reason", BeEmpty())))
+		Expect(metrics(ctx, world.PipelineController)).To(ContainSubstring(
+			`sluice_leaf_cluster_connected{kind="GitopsCluster",name="leaf",namespace="flux-system"} 1`))
+	})
+
+	It("is promoted into, and past", func(ctx SpecContext) {
+		runs(ctx, world.Client, "leaf-dev", "v2")
+		Eventually(ctx, record("leaf", "staging")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v2")))
+		Expect(record("leaf", "prod")(ctx)).To(HaveField("Revision", BeEmpty()))
+		runs(ctx, admin, leafNamespace, "v2")
+		Eventually(ctx, record("leaf", "prod")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v2")))
+	})
+
+	It("can be in a cluster that a Secret stands for, beside clusters that don't answer", func(ctx SpecContext) {
+		nowhere, err := leafserver.Blackhole()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(nowhere.Close()).To(Succeed()) })
+		kubeconfig(ctx, "leaf-silent", nowhere.URL())
+		pipeline(ctx, "leaf-silent", "{kind: Secret, name: leaf-silent}", leafNamespace)
+		kubeconfig(ctx, "leaf-dead", "https://127.0.0.1:1")
+		pipeline(ctx, "leaf-dead", "{kind: Secret, name: leaf-dead}", leafNamespace)
+		Eventually(ctx, staging("leaf-silent")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("no answer in time"))))
+		Eventually(ctx, staging("leaf-dead")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("connection refused"))))
+
+		kubeconfig(ctx, "leaf-direct", leaf.Config.Host)
+		pipeline(ctx, "leaf-direct", "{kind: Secret, name: leaf-direct}", leafNamespace)
+		Eventually(ctx, staging("leaf-direct")).Should(HaveField("Revision", "v2"))
+	})
+
+	It("is out of reach where the leaf does not allow it", func(ctx SpecContext) {
+		pipeline(ctx, "leaf-others", "{kind: GitopsCluster, name: leaf}", "leaf-others")
+		Eventually(ctx, staging("leaf-others")).Should(And(HaveField("Reason", "Forbidden"), HaveField("Error",
+			ContainSubstring("the kubeconfig's user may not list objects of kind Kustomization.kustomize.toolkit.fluxcd.io in namespace leaf-others"))))
+		Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "leaf-others"))).To(Succeed())
+	})
+
+	It("has had nothing else asked of its cluster, and no Secret read", func() {
+		Expect(asked(audit)).To(ConsistOf(
+			"get /version",
+			"get /apis/kustomize.toolkit.fluxcd.io/v1",
+			"list kustomizations in leaf-apps", "watch kustomizations in leaf-apps",
+			"list kustomizations in leaf-others",
+		))
+	})
+
+	It("keeps a promotion from going past it while it is cut off, causes none, and goes on by itself", func(ctx SpecContext) {
+		line.Silence()
+		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("unreachable since ")),
+			HaveField("ReadyRevision", "v2")))
+		Eventually(ctx, ready("leaf")).Should(HaveField("Reason", "TargetNotReadable"))
+		runs(ctx, world.Client, "leaf-dev", "v3")
+		// The other way to the same cluster is not cut off.
+		Eventually(ctx, record("leaf-direct", "staging")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v3")))
+		Consistently(ctx, record("leaf", "staging")).ShouldNot(HaveField("Revision", "v3"))
+		Expect(record("leaf", "prod")(ctx)).NotTo(HaveField("Revision", "v3"))
+
+		line.Restore()
+		Eventually(ctx, record("leaf", "staging")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v3")))
+		runs(ctx, admin, leafNamespace, "v3")
+		Eventually(ctx, record("leaf", "prod")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v3")))
+	})
+
+	It("is unknown when its kubeconfig is no longer accepted, until that is rotated", func(ctx SpecContext) {
+		account := &corev1.ServiceAccount{}
+		account.Namespace, account.Name = leafNamespace, "sluice"
+		Expect(admin.Delete(ctx, account)).To(Succeed())
+		Eventually(ctx, staging("leaf")).WithTimeout(3 * time.Minute).Should(HaveField("Reason", "Unauthorized"))
+		account.ResourceVersion, account.UID = "", ""
+		Expect(admin.Create(ctx, account)).To(Succeed())
+		kubeconfig(ctx, "leaf", line.URL())
+		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
+	}, SpecTimeout(6*time.Minute))
+
+	It("is unknown when its kind is removed from the cluster, until it is back", func(ctx SpecContext) {
+		crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kustomizations.kustomize.toolkit.fluxcd.io")
+		Expect(admin.Delete(ctx, crd)).To(Succeed())
+		Eventually(ctx, staging("leaf")).Should(HaveField("Reason", "KindNotInstalled"))
+		path, err := leaf.FluxCRDs(localcluster.KustomizeController)
+		Expect(err).NotTo(HaveOccurred())
+		crds, err := os.ReadFile(path)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(leaf.Apply(ctx, crds)).To(Succeed())
+		Eventually(ctx, staging("leaf")).Should(HaveField("Reason", "ObjectNotFound"))
+		runs(ctx, admin, leafNamespace, "v3")
+		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
+	})
+
+	It("is let go of when no Pipeline names the cluster any more", func(ctx SpecContext) {
+		for _, name := range []string{"leaf", "leaf-direct", "leaf-silent", "leaf-dead"} {
+			Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name))).To(Succeed())
+		}
+		Eventually(func() string { return metrics(ctx, world.PipelineController) }).ShouldNot(ContainSubstring("sluice_leaf_cluster_connected{"))
+	})
+})
+
+// startAudited starts a control plane whose API server takes down what leafUser asks. A cluster takes its programs from KUBEBUILDER_ASSETS;
+// there, this puts one that adds the flags.
+func startAudited(ctx context.Context, dir, log string) *localcluster.Cluster {
+	GinkgoHelper()
+	program, err := world.Cluster.Program("kube-apiserver")
+	Expect(err).NotTo(HaveOccurred())
+	policy := filepath.Join(dir, "policy.yaml")
+	Expect(os.WriteFile(policy, []byte(leafAudit), 0o600)).To(Succeed())
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\" '--audit-policy-file=%s' '--audit-log-path=%s'\n", program, policy, log)
+	assets := filepath.Join(dir, "assets")
+	Expect(os.Mkdir(assets, 0o700)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(assets, "kube-apiserver"), []byte(script), 0o700)).To(Succeed())
+
+	before, was := os.LookupEnv("KUBEBUILDER_ASSETS")
+	Expect(os.Setenv("KUBEBUILDER_ASSETS", assets)).To(Succeed())
+	defer func() {
+		if was {
+			Expect(os.Setenv("KUBEBUILDER_ASSETS", before)).To(Succeed())
+		} else {
+			Expect(os.Unsetenv("KUBEBUILDER_ASSETS")).To(Succeed())
+		}
+	}()
+	cluster, err := localcluster.Start(ctx, localcluster.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(cluster.Stop()).To(Succeed()) })
+	return cluster
+}
+
+// asked returns what leafUser has asked for, each once.
+func asked(log string) []string {
+	GinkgoHelper()
+	content, err := os.ReadFile(log)
+	Expect(err).NotTo(HaveOccurred())
+	seen := map[string]bool{}
+	var all []string
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var request struct {
+			Verb, RequestURI string
+			ObjectRef        *struct{ Resource, Namespace, Name string }
+		}
+		Expect(json.Unmarshal(lines.Bytes(), &request)).To(Succeed())
+		what := request.Verb + " " + request.RequestURI
+		if ref := request.ObjectRef; ref != nil {
+			what = fmt.Sprintf("%s %s in %s", request.Verb, ref.Resource, ref.Namespace)
+		}
+		if !seen[what] {
+			seen[what] = true
+			all = append(all, what)
+		}
+	}
+	Expect(lines.Err()).NotTo(HaveOccurred())
+	return all
+}
+
+// kustomizationWith makes a directory with a kustomization that is a component of config/ and nothing else.
+func kustomizationWith(dir, component string) string {
+	GinkgoHelper()
+	path := filepath.Join(dir, component)
+	Expect(os.Mkdir(path, 0o755)).To(Succeed())
+	root, err := filepath.Abs("../../config/components/" + component)
+	Expect(err).NotTo(HaveOccurred())
+	relative, err := filepath.Rel(path, root)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(path, "kustomization.yaml"), []byte("components: ["+relative+"]\n"), 0o644)).To(Succeed())
+	return path
+}
+
+// secretOf makes a Secret with a kubeconfig.
+func secretOf(ctx context.Context, name string, kubeconfig []byte) {
+	GinkgoHelper()
+	s := &corev1.Secret{Data: map[string][]byte{"value": kubeconfig}}
+	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	s.Namespace, s.Name = flux, name
+	content, err := json.Marshal(s)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(world.Cluster.Apply(ctx, content)).To(Succeed())
+}
+
+// runs makes the application in a namespace of a cluster one that is ready on a revision.
+func runs(ctx context.Context, in client.Client, namespace, revision string) {
+	GinkgoHelper()
+	app := object(kustomizeAPI, "Kustomization", namespace, "leafapp")
+	app.Object["spec"] = map[string]any{
+		"suspend": true, "interval": "1h", "prune": true, "path": ".", "sourceRef": map[string]any{"kind": "GitRepository", "name": "none"},
+	}
+	Expect(in.Apply(ctx, client.ApplyConfigurationFromUnstructured(app), client.FieldOwner("e2e"))).To(Succeed())
+	status := fmt.Appendf(nil, `{"status":{"observedGeneration":%[1]d,"lastAppliedRevision":%[2]q,"conditions":[{"type":%[3]q,"status":"True",
+"reason":"Test","message":"","observedGeneration":%[1]d,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, app.GetGeneration(), revision, meta.ReadyCondition)
+	Expect(in.Status().Patch(ctx, app, client.RawPatch(types.MergePatchType, status))).To(Succeed())
+}
+
+// staging returns a function that reads the target in the environment 'staging' of a Pipeline, for Eventually.
+func staging(pipeline string) func(context.Context) (pipelinesv1.TargetStatus, error) {
+	return func(ctx context.Context) (pipelinesv1.TargetStatus, error) {
+		now := &pipelinesv1.Pipeline{}
+		if err := world.Client.Get(ctx, playground.InFluxNamespace(pipeline), now); err != nil {
+			return pipelinesv1.TargetStatus{}, err
+		}
+		if env := now.Status.Environments["staging"]; env != nil && len(env.Targets) == 1 {
+			return env.Targets[0], nil
+		}
+		return pipelinesv1.TargetStatus{}, nil
+	}
+}
