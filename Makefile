@@ -33,12 +33,13 @@ fuzz: ## Edit marked files that nobody would write, for about a minute.
 	go test -run '^$$' -fuzz '^FuzzSet$$' -fuzztime 500000x -fuzzminimizetime 1x ./api/marker
 
 .PHONY: e2e
-e2e: ## Run the tests that need pods, on a node of this machine. As root, on Linux. ARGS goes to go test.
+e2e: ## Run the tests that need pods or networks, on a node of this machine. As root, on Linux. ARGS goes to go test.
 	@test "$$(uname) $$(id -u)" = "Linux 0" || { echo "make e2e runs containers, which takes Linux and root: sudo make e2e" >&2; exit 1; }
 	@hack/build.sh controlplane flux node
 	@mkdir -p $(BIN)/node
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./gate-controller ./pipeline-controller ./flux-cli-plugin ./tests/localnode/...
-	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode $(ARGS)
+	go build -o $(BIN)/pipeline-controller ./pipeline-controller
+	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode ./tests/leafnet $(ARGS)
 
 .PHONY: binaries
 binaries: ## Build the control plane, Flux and Gitea for this machine.
