@@ -199,6 +199,8 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("unreachable since ")),
 			HaveField("ReadyRevision", "v2")))
 		Eventually(ctx, ready("leaf")).Should(HaveField("Reason", "TargetNotReadable"))
+		Expect(run(ctx, "flux", "pipeline", "get", "clusters")).To(And(
+			MatchRegexp(`(?m)^GitopsCluster/flux-system/leaf +False +Unreachable `), MatchRegexp(`(?m)^Secret/flux-system/leaf-direct +True `)))
 		runs(ctx, world.Client, "leaf-dev", "v3")
 		// The other way to the same cluster is not cut off.
 		Eventually(ctx, record("leaf-direct", "staging")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v3")))

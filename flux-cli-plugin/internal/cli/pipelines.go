@@ -158,7 +158,7 @@ func readiness(pipeline *pipelinesv1alpha1.Pipeline) (status, message string) {
 
 func newPipelineGetCommand(cluster *clusterFlags) *cobra.Command {
 	command := &pipelineCommand{cluster: cluster}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a pipeline",
 		Long:  "Show a pipeline: its environments, what each of their targets runs, and the last promotion into each.",
@@ -170,6 +170,8 @@ func newPipelineGetCommand(cluster *clusterFlags) *cobra.Command {
 			return treeOfPipeline(pipeline).print(cmd.OutOrStdout())
 		}),
 	}
+	cmd.AddCommand(newClusterListCommand(cluster))
+	return cmd
 }
 
 // treeOfPipeline shows a pipeline with its environments below.

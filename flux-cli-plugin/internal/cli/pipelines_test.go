@@ -76,6 +76,24 @@ func promoted() *pipelinesv1alpha1.Pipeline {
 	return pipeline
 }
 
+// inCluster is a Pipeline of a namespace whose only environment has one target in each of the clusters that are named.
+func inCluster(namespace string, targets ...pipelinesv1alpha1.TargetStatus) *pipelinesv1alpha1.Pipeline {
+	pipeline := &pipelinesv1alpha1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "clustered"}}
+	pipeline.Spec.Environments = []pipelinesv1alpha1.Environment{{Name: "prod"}}
+	pipeline.Status.Environments = map[string]*pipelinesv1alpha1.EnvironmentStatus{"prod": {Targets: targets}}
+	return pipeline
+}
+
+// targetIn is a target in a cluster of the Pipeline's namespace or of another one, and why it can't be read.
+func targetIn(namespace, cluster, reason string, since *metav1.Time) pipelinesv1alpha1.TargetStatus {
+	target := pipelinesv1alpha1.TargetStatus{Reason: reason, Since: since}
+	target.ClusterAppRef.ClusterRef = &pipelinesv1alpha1.CrossNamespaceClusterReference{Kind: "GitopsCluster", Namespace: namespace, Name: cluster}
+	if reason != "" {
+		target.Error = "why it is " + reason
+	}
+	return target
+}
+
 // elsewhere is a suspended Pipeline of another namespace that nobody has looked at.
 func elsewhere() *pipelinesv1alpha1.Pipeline {
 	pipeline := &pipelinesv1alpha1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop"}}
@@ -144,6 +162,30 @@ team          shop   -                      True        Unknown   pipeline-contr
 				return nil
 			},
 			wantErr: `listing pipelines failed: pipelines.pipelines.weave.works is forbidden: User "ada" cannot list resource`,
+		},
+		{
+			name:    "get clusters tells of each cluster that a pipeline names whether it is reached",
+			command: "flux-pipeline get clusters -A",
+			objects: []client.Object{
+				newPipeline(),
+				inCluster("flux-system", targetIn("", "well", "", nil), targetIn("", "well", pipelinesv1alpha1.ObjectNotFoundReason, at(-time.Hour)),
+					targetIn("", "dead", pipelinesv1alpha1.UnreachableReason, at(-time.Hour)), targetIn("", "new", pipelinesv1alpha1.ConnectingReason, at(0))),
+				inCluster("team", targetIn("flux-system", "dead", pipelinesv1alpha1.UnreachableReason, at(-2*time.Hour)),
+					targetIn("", "dead", pipelinesv1alpha1.SecretNotFoundReason, at(0)), targetIn("", "dead", pipelinesv1alpha1.ConnectingReason, at(-time.Hour))),
+			},
+			wantOut: `
+CLUSTER                          REACHABLE   REASON           SINCE                  TARGETS   MESSAGE
+GitopsCluster/flux-system/dead   False       Unreachable      ` + timeOf(at(-2*time.Hour)) + `   2         why it is Unreachable
+GitopsCluster/flux-system/new    Unknown     Connecting       ` + timeOf(at(0)) + `   1         why it is Connecting
+GitopsCluster/flux-system/well   True        -                -                      2         -
+GitopsCluster/team/dead          False       SecretNotFound   ` + timeOf(at(0)) + `   2         why it is SecretNotFound
+`,
+		},
+		{
+			name:    "get clusters says so where no pipeline of the namespace names one",
+			command: "flux-pipeline get clusters",
+			objects: []client.Object{newPipeline(), inCluster("team", targetIn("", "well", "", nil))},
+			wantLog: "✗ no clusters found in flux-system namespace\n",
 		},
 		{
 			name:    "get shows environments, targets and promotions",

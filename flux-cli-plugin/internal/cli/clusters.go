@@ -1,0 +1,125 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+)
+
+// clusterListCommand lists the clusters that pipelines name.
+type clusterListCommand struct {
+	cluster *clusterFlags
+	all     bool
+}
+
+func newClusterListCommand(cluster *clusterFlags) *cobra.Command {
+	command := &clusterListCommand{cluster: cluster}
+	cmd := &cobra.Command{
+		Use:   "clusters",
+		Short: "List the clusters that pipelines name",
+		Long: `List the clusters that the targets of pipelines name, and whether pipeline-controller reaches them.
+
+It is read from the pipelines' status: the clusters themselves aren't asked.`,
+		Example: `  # List the clusters of the pipelines of all namespaces
+  flux pipeline get clusters -A`,
+		Args: cobra.NoArgs,
+		RunE: command.run,
+	}
+	bindAllNamespaces(cmd, &command.all)
+	return cmd
+}
+
+func (c *clusterListCommand) run(cmd *cobra.Command, _ []string) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
+	defer cancel()
+	kube, namespace, err := c.cluster.connect(cmd)
+	if err != nil {
+		return err
+	}
+	pipelines := &pipelinesv1alpha1.PipelineList{}
+	if err := list(ctx, kube, "pipeline", pipelines, within(namespace, c.all)); err != nil {
+		return err
+	}
+	rows := rowsOfClusters(pipelines.Items)
+	if len(rows) == 0 {
+		loggerFor(cmd).nothingf("cluster", namespace, c.all)
+		return nil
+	}
+	return printTable(cmd.OutOrStdout(), []string{"CLUSTER", "REACHABLE", "REASON", "SINCE", "TARGETS", "MESSAGE"}, rows)
+}
+
+// clusterTargets are the targets in one cluster.
+type clusterTargets struct {
+	count int
+	// worst is the one that says most about the cluster.
+	worst pipelinesv1alpha1.TargetStatus
+}
+
+func rowsOfClusters(pipelines []pipelinesv1alpha1.Pipeline) [][]string {
+	clusters := map[string]*clusterTargets{}
+	for i := range pipelines {
+		for _, env := range pipelines[i].Spec.Environments {
+			if status := pipelines[i].Status.Environments[env.Name]; status != nil {
+				addTargets(clusters, pipelines[i].Namespace, status.Targets)
+			}
+		}
+	}
+	var rows [][]string
+	for name, of := range clusters {
+		row := []string{name, string(of.worst.ClusterReachable()), "", "", fmt.Sprint(of.count), ""}
+		if of.worst.ClusterReachable() != metav1.ConditionTrue {
+			row[2], row[3], row[5] = of.worst.Reason, timeOf(of.worst.Since), of.worst.Error
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
+	return rows
+}
+
+func addTargets(clusters map[string]*clusterTargets, namespace string, targets []pipelinesv1alpha1.TargetStatus) {
+	for _, target := range targets {
+		ref := target.ClusterAppRef.ClusterRef
+		if ref == nil {
+			continue
+		}
+		name := fmt.Sprintf("%s/%s/%s", ref.Kind, cmp.Or(ref.Namespace, namespace), ref.Name)
+		of := clusters[name]
+		if of == nil {
+			of = &clusterTargets{worst: target}
+			clusters[name] = of
+		}
+		of.count++
+		if isWorse(target, of.worst) {
+			of.worst = target
+		}
+	}
+}
+
+// isWorse tells whether a target says more about what keeps its cluster from being reached than another one does.
+func isWorse(target, other pipelinesv1alpha1.TargetStatus) bool {
+	rank := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionUnknown: 1, metav1.ConditionFalse: 2}
+	mine, others := rank[target.ClusterReachable()], rank[other.ClusterReachable()]
+	return mine > others || mine == others && target.Since.Before(other.Since)
+}
