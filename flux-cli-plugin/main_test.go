@@ -544,6 +544,7 @@ func TestCompletion(t *testing.T) {
 			name: "the commands of a verb are completed",
 			args: []string{"flux-pipeline", "__complete", ""},
 			want: "approve\tApprove a promotion\nget\tShow a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
+				"markers\tList, check and preview the markers of a checkout\n" +
 				"why\tSay why an environment does not run the revision\n:4\n",
 		},
 		{

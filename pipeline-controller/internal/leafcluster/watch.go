@@ -87,7 +87,7 @@ type watch struct {
 }
 
 func newWatch(key watchKey, connection *connection) *watch {
-	return &watch{key: key, connection: connection, users: map[*cluster]struct{}{}}
+	return &watch{key: key, connection: connection, users: map[*cluster]struct{}{}, started: time.Now()}
 }
 
 // run lists and watches until the context ends.
