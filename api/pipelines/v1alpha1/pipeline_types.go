@@ -465,6 +465,10 @@ type PromotionRecord struct {
 	// +optional
 	ArrivalTime *metav1.Time `json:"arrivalTime,omitempty"`
 
+	// Repository is where the last attempt has looked for the pull request, or opened it. It is looked for there whatever becomes of the spec.
+	// +optional
+	Repository *RepositoryReference `json:"repository,omitempty"`
+
 	// PullRequest is the one that carries the promotion.
 	// +optional
 	PullRequest *PullRequestStatus `json:"pullRequest,omitempty"`
@@ -531,17 +535,41 @@ type PullRequestStatus struct {
 	// +optional
 	Gates *GatesCommitStatus `json:"gates,omitempty"`
 
-	// Attempts counts the attempts to renew the commit, to set the commit status or to merge since the last one that succeeded.
+	// Reporting is what has kept that commit status from being set since.
+	// +optional
+	Reporting *StepStatus `json:"reporting,omitempty"`
+
+	// Merging is what has kept the commit from being renewed, or the pull request from being merged by Sluice.
+	// +optional
+	Merging *StepStatus `json:"merging,omitempty"`
+}
+
+// StepStatus is what became of the attempts at a step that has not succeeded yet.
+type StepStatus struct {
+	// Attempts counts them.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 
-	// LastError is why the last of these attempts failed.
+	// LastError is why the last one failed.
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 
-	// NextAttemptTime is when the next attempt is made.
+	// NextAttemptTime is when the next one is made.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
+}
+
+// RepositoryReference is a repository, as it was when a pull request was opened there.
+type RepositoryReference struct {
+	// Type is the kind of Git host.
+	// +optional
+	Type GitProviderType `json:"type,omitempty"`
+	// URL of the repository.
+	URL string `json:"url"`
+	// BaseBranch is the branch that the pull request is to be merged into.
+	BaseBranch string `json:"baseBranch"`
+	// SecretRef names a Secret in the Pipeline's namespace.
+	SecretRef meta.LocalObjectReference `json:"secretRef"`
 }
 
 // GatesCommitStatus is the commit status 'sluice/gates', which lets a Git host keep a pull request from being merged while the

@@ -57,18 +57,22 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 		ctx := context.WithoutCancel(ctx)
 		return r.Notifications.Notify(ctx, promotion, confirm)
 	case plan.Renew:
-		// What is at its head now is to be seen at once.
-		defer r.looks.forget(pipeline.UID, action.Environment)
-		return r.PullRequests.Renew(ctx, promotion, recorded, confirm)
+		return r.seenAnew(pipeline, action, r.PullRequests.Renew(ctx, promotion, recorded, confirm))
 	case plan.ReportGates:
 		return r.PullRequests.ReportGates(ctx, promotion, recorded, action.Gates)
 	case plan.Merge:
-		// Whether it was merged is to be seen at once.
-		defer r.looks.forget(pipeline.UID, action.Environment)
-		return r.PullRequests.Merge(ctx, promotion, recorded, confirm)
+		return r.seenAnew(pipeline, action, r.PullRequests.Merge(ctx, promotion, recorded, confirm))
 	default:
 		return r.PullRequests.Withdraw(ctx, promotion, action.Why)
 	}
+}
+
+// seenAnew has the pull request looked at once it has changed.
+func (r *PipelineReconciler) seenAnew(pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) plan.Outcome {
+	if outcome.Err == nil {
+		r.looks.forget(pipeline.UID, action.Environment)
+	}
+	return outcome
 }
 
 // confirm looks once more, on fresh reads, whether the promotion may go ahead. It is asked right before the outside world is

@@ -65,6 +65,8 @@ func (r *PipelineReconciler) withdrawAll(ctx context.Context, pipeline *pipeline
 	if !r.Now().Before(deadline) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, deadline.Sub(r.Now()))
+	defer cancel()
 	var errs []error
 	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
 		status := pipeline.Status.Environments[env]

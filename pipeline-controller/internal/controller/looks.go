@@ -30,6 +30,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
 const (
@@ -56,6 +57,7 @@ type look struct {
 	state       pipelinesv1.PromotionState
 	generation  int64
 	requestedAt string
+	arrived     bool
 	plan.PullRequest
 }
 
@@ -126,22 +128,20 @@ func followed(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecor
 // wrong, and when the environment runs the revision, so that the pull request must have been merged.
 func (l look) due(world plan.World, env string) bool {
 	pipeline, record := world.Pipeline, world.Pipeline.Status.Environments[env].Promotion
-	if l.url != record.PullRequest.URL || l.state != record.State || l.generation != pipeline.Generation ||
-		l.requestedAt != requestedAt(pipeline) || !world.Now.Before(l.NextLook) {
-		return true
-	}
-	for _, state := range world.Targets[env] {
-		if record.State == pipelinesv1.PromotionCreated && revision.Equal(state.Revision, record.Revision) {
-			return true
-		}
-	}
-	return false
+	return l.url != record.PullRequest.URL || l.state != record.State || l.generation != pipeline.Generation ||
+		l.requestedAt != requestedAt(pipeline) || !world.Now.Before(l.NextLook) || !l.arrived && hasArrived(world, env)
+}
+
+// hasArrived tells whether a target of the environment runs what is promoted into it.
+func hasArrived(world plan.World, env string) bool {
+	record := world.Pipeline.Status.Environments[env].Promotion
+	return slices.ContainsFunc(world.Targets[env], func(state target.State) bool { return revision.Equal(state.Revision, record.Revision) })
 }
 
 func (r *PipelineReconciler) look(ctx context.Context, world plan.World, env string) look {
 	pipeline := world.Pipeline
 	record := pipeline.Status.Environments[env].Promotion
-	seen := look{url: record.PullRequest.URL, state: record.State, generation: pipeline.Generation, requestedAt: requestedAt(pipeline)}
+	seen := look{url: record.PullRequest.URL, state: record.State, generation: pipeline.Generation, requestedAt: requestedAt(pipeline), arrived: hasArrived(world, env)}
 	promotion, ok := promotionOf(pipeline, env)
 	if ok && promotion.Strategy.PullRequest != nil {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)

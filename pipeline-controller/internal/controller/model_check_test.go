@@ -190,7 +190,9 @@ func (m *model) checkSuperseded(p *process, env string, after *pipelinesv1.Pipel
 	past, is := m.pastOf(env), recordIn(after, env)
 	// Once its pull request is known, a promotion into an environment that runs the revision is followed to its end.
 	notNeeded := past.arrived && is.State != pipelinesv1.PromotionCreated
-	if !past.superseded && !notNeeded {
+	promotion := after.PromotionInto(after.Environment(env))
+	notified := promotion != nil && promotion.Strategy.PullRequest == nil && is.State != pipelinesv1.PromotionCreated
+	if !past.superseded && !notNeeded && !notified {
 		m.fail("%s begins to withdraw %v, which nothing has superseded", p.name, idOfRecord(env, is))
 	}
 }
@@ -267,7 +269,7 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 	if attempts != 0 {
 		m.checkClaim(p, env, before, after, attempts)
 	}
-	if was != nil && idOfRecord(env, was) == idOfRecord(env, is) && was.PullRequest != nil && is.PullRequest != nil && is.PullRequest.Attempts > was.PullRequest.Attempts {
+	if was != nil && idOfRecord(env, was) == idOfRecord(env, is) && was.PullRequest != nil && is.PullRequest != nil && stepAttempts(is) > stepAttempts(was) {
 		m.checkStepClaim(p, env, before, after)
 	}
 	if is.Superseded && (was == nil || !was.Superseded) {
@@ -302,7 +304,7 @@ func (m *model) checkStep(p *process, env string, was, is *pipelinesv1.Promotion
 	m.count(fmt.Sprintf("%s → %s", was.State, is.State))
 	if was.State == pipelinesv1.PromotionAbandoned && is.State == pipelinesv1.PromotionCreated {
 		pr := m.host.pullRequest(is.PullRequest.Number)
-		pr.foreign, pr.endSeen = m.disowned[pr.id] || m.overlapped[pr.id], false
+		pr.foreign, pr.endSeen = m.overlapped[pr.id], false
 	}
 	if !slices.Contains(transitions[was.State], is.State) && !(p.overtaken && !was.State.Ended()) {
 		m.fail("%s takes %s into %s from %s to %s", p.name, is.Revision, env, was.State, is.State)
@@ -361,7 +363,7 @@ func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pi
 		case was.RateLimitedUntil != nil && now.Before(was.RateLimitedUntil.Time):
 			m.fail("%s attempts %v while the host is to be left alone", p.name, id)
 		case was.NextAttemptTime != nil && now.Before(was.NextAttemptTime.Time) && !asked:
-			if past.hurried || !past.superseded && !past.arrived {
+			if past.hurried || !is.Superseded {
 				m.fail("%s attempts %v before its time", p.name, id)
 			}
 			past.hurried = true
@@ -374,20 +376,34 @@ func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pi
 	p.claim = &modelClaim{pipeline: after, id: id, reads: p.reads}
 }
 
+// stepAttempts counts the attempts at steps of a pull request that have not succeeded yet.
+func stepAttempts(record *pipelinesv1.PromotionRecord) (attempts int32) {
+	for _, step := range []*pipelinesv1.StepStatus{record.PullRequest.Reporting, record.PullRequest.Merging} {
+		if step != nil {
+			attempts += step.Attempts
+		}
+	}
+	return attempts
+}
+
 // checkStepClaim checks that a step of an open pull request is due, and lets the process take it.
 func (m *model) checkStepClaim(p *process, env string, before, after *pipelinesv1.Pipeline) {
 	was, is := recordIn(before, env), recordIn(after, env)
 	id, now := idOfRecord(env, is), m.now.Add(p.skew)
 	asked := before.Status.LastHandledReconcileAt != after.Status.LastHandledReconcileAt || before.Status.ObservedGeneration != after.Status.ObservedGeneration
 	switch {
-	case is.PullRequest.Attempts != was.PullRequest.Attempts+1 || p.claim != nil:
+	case stepAttempts(is) != stepAttempts(was)+1 || p.claim != nil:
 		m.fail("%s claims several steps of %v at once", p.name, id)
 	case is.State != pipelinesv1.PromotionCreated:
 		m.fail("%s takes a step of %v, which is %s", p.name, id, is.State)
 	case is.RateLimitedUntil != nil && now.Before(is.RateLimitedUntil.Time):
 		m.fail("%s takes a step of %v while the host is to be left alone", p.name, id)
-	case was.PullRequest.NextAttemptTime != nil && now.Before(was.PullRequest.NextAttemptTime.Time) && !asked:
-		m.fail("%s takes a step of %v before its time", p.name, id)
+	}
+	for _, step := range [][2]*pipelinesv1.StepStatus{{was.PullRequest.Reporting, is.PullRequest.Reporting}, {was.PullRequest.Merging, is.PullRequest.Merging}} {
+		early := step[0] != nil && step[0].NextAttemptTime != nil && now.Before(step[0].NextAttemptTime.Time) && !asked
+		if early && step[1] != nil && step[1].Attempts > step[0].Attempts {
+			m.fail("%s takes a step of %v before its time", p.name, id)
+		}
 	}
 	p.claim = &modelClaim{pipeline: after, id: id, reads: p.reads}
 }
@@ -564,13 +580,13 @@ func (m *model) checkRecords(pipeline *pipelinesv1.Pipeline, stands standing) {
 // checkFollowed checks that a pull request which is said to be open is.
 func (m *model) checkFollowed(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
 	pr := m.host.pullRequest(record.PullRequest.Number)
-	if !promotesByPullRequest(pipeline, env) {
-		return
-	}
 	if pr.state != "open" {
 		m.fail("%s is said to wait for pull request %d, which is %s", env, pr.number, pr.state)
 	}
 	promotion := pipeline.PromotionInto(pipeline.Environment(env))
+	if promotion == nil {
+		return
+	}
 	open, _ := gatesOpen(promotion.Gates, m.cluster.gate)
 	met := open && approved(promotion, env, record.Revision, m.cluster.approvals())
 	if pr.reported == nil || pr.reported.Met != met {
@@ -583,7 +599,7 @@ func (m *model) checkAbandoned(env string, record *pipelinesv1.PromotionRecord) 
 	if record.PullRequest == nil {
 		m.fail("%s of %s is given up, though nobody can have closed a pull request of it", record.Revision, env)
 	}
-	if pr := m.host.pullRequest(record.PullRequest.Number); pr.state == "closed" && pr.closedBySluice && !m.disowned[idOfRecord(env, record)] {
+	if pr := m.host.pullRequest(record.PullRequest.Number); pr.state == "closed" && pr.closedBySluice {
 		m.fail("%s of %s is given up, though nobody has closed pull request %d but Sluice itself", record.Revision, env, pr.number)
 	}
 }
@@ -608,8 +624,6 @@ func (m *model) reasonOfPromotion(pipeline *pipelinesv1.Pipeline, stands standin
 		return "Promoted"
 	case record.State == pipelinesv1.PromotionAbandoned:
 		return "PromotionAbandoned"
-	case record.State == pipelinesv1.PromotionCreated && promotion.Strategy.PullRequest == nil:
-		return "PullRequestUnknown"
 	case record.State == pipelinesv1.PromotionCreated:
 		return "PullRequestOpen"
 	case met:

@@ -218,7 +218,7 @@ func (p modelPullRequests) create(id promotionID) *modelPullRequest {
 		}
 	}
 	p.model.overlapped[id] = p.model.overlapped[id] || p.overtaken
-	pr := &modelPullRequest{number: len(host.pullRequests) + 1, id: id, state: "open", foreign: p.model.overlapped[id] || p.model.disowned[id]}
+	pr := &modelPullRequest{number: len(host.pullRequests) + 1, id: id, state: "open", foreign: p.model.overlapped[id]}
 	host.pullRequests = append(host.pullRequests, pr)
 	p.model.checkCreated(p.process, pr)
 	return pr

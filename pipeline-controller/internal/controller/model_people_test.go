@@ -301,7 +301,6 @@ func (m *model) personEditsSpec() bool {
 	}
 	m.cluster.edit(func(pipeline *pipelinesv1.Pipeline) { m.changeSpec(&pipeline.Spec) })
 	m.note("the spec is edited: %s", describeSpec(&m.cluster.pipeline().Spec))
-	m.disownLost()
 	return true
 }
 
@@ -414,23 +413,6 @@ func describePromotion(promotion *pipelinesv1.Promotion) string {
 		text += " by notification"
 	}
 	return text
-}
-
-// disownLost takes pull requests out of the reckoning that an edit of the spec has left without a strategy to close them by: there
-// is no repository that the Pipeline could know them to be in.
-func (m *model) disownLost() {
-	pipeline := m.cluster.pipeline()
-	for _, env := range modelEnvironments {
-		if promotesByPullRequest(pipeline, env) {
-			continue
-		}
-		if record := recordIn(pipeline, env); record != nil {
-			m.disowned[idOfRecord(env, record)] = true
-		}
-		for _, pr := range m.host.pullRequests {
-			pr.foreign = pr.foreign || pr.id.environment == env
-		}
-	}
 }
 
 func (m *model) personResumes() bool {

@@ -192,8 +192,6 @@ type model struct {
 	pasts map[string]*past
 	// everReady has each target and revision that were seen together ready.
 	everReady map[string]bool
-	// disowned are promotions whose pull requests the Pipeline can't follow any more.
-	disowned map[promotionID]bool
 	// overlapped are promotions that a process has acted on after another one had taken them over.
 	overlapped map[promotionID]bool
 
@@ -222,7 +220,7 @@ func newModel(profile profile, seed uint64, counts map[string]int) *model {
 		profile: profile, seed: seed, counts: counts, random: rand.New(rand.NewPCG(seed, 0)),
 		now: modelStart, cluster: newModelCluster(scheme), host: newModelHost(),
 		pasts: map[string]*past{}, everReady: map[string]bool{},
-		disowned: map[promotionID]bool{}, overlapped: map[promotionID]bool{},
+		overlapped: map[promotionID]bool{},
 	}
 	m.revisions = []string{"1.0.0", "1.0.1", "1.1.0"}
 	if m.chance(0.5) {

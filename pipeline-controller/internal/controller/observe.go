@@ -102,12 +102,15 @@ func (r *PipelineReconciler) findGates(ctx context.Context, reader client.Reader
 	return finder.Find(pipeline.Namespace, pipeline.GateReferences())
 }
 
-// promotionOf describes the promotion that the record of an environment is about. For an environment that has left the spec
-// the Pipeline's default promotion is taken; without one there is no telling how it was promoted.
+// promotionOf describes the promotion that the record of an environment is about. Its pull request is looked for where it was opened,
+// whatever has become of the spec since.
 func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion, bool) {
-	configured := pipeline.PromotionInto(pipeline.Environment(name))
 	status := pipeline.Status.Environments[name]
-	if configured == nil || status == nil || status.Promotion == nil {
+	if status == nil || status.Promotion == nil {
+		return promote.Promotion{}, false
+	}
+	configured, opened := pipeline.PromotionInto(pipeline.Environment(name)), status.Promotion.Repository
+	if configured == nil && opened == nil {
 		return promote.Promotion{}, false
 	}
 	promotion := promote.Promotion{
@@ -116,7 +119,16 @@ func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion
 		Revision:    status.Promotion.Revision,
 		Started:     status.Promotion.StartTime,
 		Checked:     status.Promotion.Preconditions,
-		Strategy:    configured.Strategy,
+	}
+	if configured != nil {
+		promotion.Strategy = *configured.Strategy.DeepCopy()
+	}
+	if opened != nil {
+		if promotion.Strategy.PullRequest == nil {
+			promotion.Strategy.PullRequest = &pipelinesv1.PullRequestPromotion{}
+		}
+		pr := promotion.Strategy.PullRequest
+		pr.Type, pr.URL, pr.BaseBranch, pr.SecretRef = opened.Type, opened.URL, opened.BaseBranch, opened.SecretRef
 	}
 	if len(status.History) > 0 && status.History[0].Superseded {
 		promotion.Supersedes = status.History[0].PullRequest

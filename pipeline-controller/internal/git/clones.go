@@ -132,9 +132,12 @@ func (c *Clones) Checkout(ctx context.Context, remote Remote, branch string) (_ 
 
 // keyOf keeps repositories apart that differ in anything that decides what is fetched.
 func keyOf(remote Remote) cloneKey {
+	if remote.Identity != "" {
+		remote.Credentials = Credentials{}
+	}
 	hash := sha256.New()
 	for _, part := range []string{
-		remote.URL, remote.Credentials.Username, remote.Credentials.Password, remote.Credentials.BearerToken, string(remote.CABundle),
+		remote.URL, remote.Identity, remote.Credentials.Username, remote.Credentials.Password, remote.Credentials.BearerToken, string(remote.CABundle),
 		string(remote.Credentials.SSH.Identity), string(remote.Credentials.SSH.KnownHosts),
 	} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)

@@ -67,6 +67,9 @@ type Remote struct {
 	Credentials Credentials
 	// CABundle holds certificate authorities in PEM that are trusted besides the system's.
 	CABundle []byte
+	// Identity is whose credentials they are, where they change from time to time. What was cloned with earlier ones is then used with
+	// later ones too. Empty, other credentials are somebody else's.
+	Identity string
 }
 
 // Credentials authenticate to a Git host: over http by the bearer token when

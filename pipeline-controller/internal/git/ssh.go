@@ -98,6 +98,9 @@ func parseKey(key SSHKey) (ssh.Signer, error) {
 	return signer, nil
 }
 
+// opening holds one value for each session that is being opened, be it given up: hosts that say nothing can't pile up more of them.
+var opening = make(chan struct{}, 64)
+
 // opened is what a session is opened with, or why there is none.
 type opened[S transport.Session] struct {
 	session S
@@ -107,8 +110,15 @@ type opened[S transport.Session] struct {
 // openSession opens a session, unless that takes longer than the context lasts: by SSH, go-git waits for ever for a host that
 // takes a connection and says nothing. One that opens later is closed.
 func openSession[S transport.Session](ctx context.Context, open func() (S, error)) (S, error) {
+	var none S
+	select {
+	case opening <- struct{}{}:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
 	done := make(chan opened[S], 1)
 	go func() {
+		defer func() { <-opening }()
 		session, err := open()
 		done <- opened[S]{session, err}
 	}()
@@ -121,7 +131,6 @@ func openSession[S transport.Session](ctx context.Context, open func() (S, error
 				_ = result.session.Close()
 			}
 		}()
-		var none S
 		return none, ctx.Err()
 	}
 }

@@ -290,6 +290,12 @@ func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Pro
 		return fine(pipelinesv1.PromotionAbandonedReason, "%s: %s is not promoted: %s", env.Name, revision.Short(current), record.Message)
 	}
 
+	if record.Repository != nil && record.State != pipelinesv1.PromotionCreated && promotion.Strategy.PullRequest == nil {
+		// An attempt may have left a pull request, which must not be merged beside the notification.
+		p.withdraw(env.Name, record, "promotions are notifications by now")
+		return p.superseding(env.Name, record)
+	}
+
 	input := precondition.Input{
 		Environment: env.Name, Revision: current, Promotion: promotion, Gates: p.Gates, Approvals: p.Approvals,
 	}
@@ -316,6 +322,9 @@ func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Pro
 	}
 	if !p.claim(kind, env.Name, record) {
 		return progressing(pipelinesv1.PromotingReason, "%s: %s is promoted next", env.Name, revision.Short(current))
+	}
+	if pr := promotion.Strategy.PullRequest; pr != nil {
+		record.Repository = &pipelinesv1.RepositoryReference{Type: pr.Type, URL: pr.URL, BaseBranch: pr.BaseBranch, SecretRef: pr.SecretRef}
 	}
 	record.Message = "being promoted"
 	return progressing(pipelinesv1.PromotingReason, "%s: promoting %s", env.Name, revision.Short(current))

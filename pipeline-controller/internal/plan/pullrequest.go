@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	// mostStepBackoff is the longest wait between attempts to merge: the checks that a merge waits for take minutes.
-	mostStepBackoff = 2 * time.Minute
+	// leastStepBackoff is the longest wait between attempts to merge a new pull request: the checks that a merge waits for take minutes.
+	leastStepBackoff = 2 * time.Minute
 	// mergePoll is how long after a merge that the host has accepted it is asked for again, should it not have come about.
 	mergePoll = time.Minute
 )
@@ -61,17 +61,20 @@ func (p *planner) followPullRequests() {
 	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
 		record := p.pipeline.Status.Environments[name].Promotion
 		seen, ok := p.PullRequests[name]
+		if record == nil {
+			continue
+		}
+		p.wakeAt(seen.NextLook)
 		switch {
-		case record == nil:
-		case !ok && record.State == pipelinesv1.PromotionCreated:
-			p.backoff(record)
+		case !ok && record.RateLimitedUntil != nil:
+			p.wakeAt(record.RateLimitedUntil.Time)
 		case !ok:
 		case record.State == pipelinesv1.PromotionCreated:
-			p.wakeAt(seen.NextLook)
 			p.follow(record, seen)
-		case record.State == pipelinesv1.PromotionAbandoned && seen.Err == nil:
-			p.wakeAt(seen.NextLook)
+		case record.State == pipelinesv1.PromotionAbandoned && seen.open():
 			p.resume(record, seen)
+		case record.State == pipelinesv1.PromotionAbandoned && seen.Merged:
+			p.follow(record, seen)
 		}
 	}
 }
@@ -96,9 +99,6 @@ func (p *planner) follow(record *pipelinesv1.PromotionRecord, seen PullRequest) 
 
 // resume takes a promotion up again whose pull request a person has reopened.
 func (p *planner) resume(record *pipelinesv1.PromotionRecord, seen PullRequest) {
-	if seen.Closed != "" {
-		return
-	}
 	record.State, record.CompletionTime = pipelinesv1.PromotionCreated, nil
 	p.follow(record, seen)
 }
@@ -113,7 +113,7 @@ func (p *planner) tendPullRequests() {
 		env := &p.pipeline.Spec.Environments[i]
 		record, promotion := p.environment(env.Name).Promotion, p.pipeline.PromotionInto(env)
 		open := record != nil && record.State == pipelinesv1.PromotionCreated && !record.Superseded && p.PullRequests[env.Name].open()
-		if open && promotion != nil && promotion.Strategy.PullRequest != nil {
+		if open && promotion != nil {
 			p.tend(env, promotion, record)
 		}
 	}
@@ -125,16 +125,24 @@ func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Prom
 	})
 	pr, base := record.PullRequest, p.PullRequests[env.Name].BaseCommit
 	gates := gatesStatus(pr.HeadCommit, results)
-	// What others have pushed to is theirs.
-	own := pr.HeadCommit != "" && pr.HeadCommit == pr.Commit
-	switch {
-	case own && env.Name == p.standsAt && gates.Met && base != "" && base != pr.BaseCommit:
-		p.step(Action{Kind: Renew}, env.Name, record)
-	case pr.HeadCommit != "" && (pr.Gates == nil || *pr.Gates != gates):
-		p.step(Action{Kind: ReportGates, Gates: gates}, env.Name, record)
-	case own && env.Name == p.standsAt && gates.Met && promotion.Strategy.PullRequest.Merge == pipelinesv1.MergeAuto:
-		p.step(Action{Kind: Merge}, env.Name, record)
+	if pr.HeadCommit != "" && (pr.Gates == nil || *pr.Gates != gates) {
+		p.step(Action{Kind: ReportGates, Gates: gates}, env.Name, record, &pr.Reporting)
+		return
 	}
+	// What others have pushed to is theirs.
+	if pr.HeadCommit == "" || pr.HeadCommit != pr.Commit || env.Name != p.standsAt || !gates.Met || base == "" {
+		return
+	}
+	if base != pr.BaseCommit {
+		p.step(Action{Kind: Renew}, env.Name, record, &pr.Merging)
+	} else if mergesItself(promotion) {
+		p.step(Action{Kind: Merge}, env.Name, record, &pr.Merging)
+	}
+}
+
+// mergesItself tells whether merging is Sluice's to do.
+func mergesItself(promotion *pipelinesv1.Promotion) bool {
+	return promotion.Strategy.PullRequest != nil && promotion.Strategy.PullRequest.Merge == pipelinesv1.MergeAuto
 }
 
 // gatesStatus is what the commit status of a pull request is to say.
@@ -153,10 +161,13 @@ func gatesStatus(commit string, results []precondition.Result) pipelinesv1.Gates
 	return status
 }
 
-// step makes the action the plan's, unless it has one already or a failed step has to be waited for.
-func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionRecord) {
-	pr := record.PullRequest
-	switch next := pr.NextAttemptTime; {
+// step makes the action the plan's, unless it has one already or a failed attempt at the step has to be waited for.
+func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionRecord, status **pipelinesv1.StepStatus) {
+	if *status == nil {
+		*status = &pipelinesv1.StepStatus{}
+	}
+	step := *status
+	switch next := step.NextAttemptTime; {
 	case record.RateLimitedUntil != nil && p.Now.Before(record.RateLimitedUntil.Time):
 		p.wakeAt(record.RateLimitedUntil.Time)
 		return
@@ -166,8 +177,8 @@ func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionR
 	case p.action != nil:
 		return
 	}
-	pr.Attempts++
-	pr.NextAttemptTime = nil
+	step.Attempts++
+	step.NextAttemptTime = nil
 	action.Environment, action.Revision, action.StartTime = env, record.Revision, record.StartTime
 	p.action = &action
 }
@@ -178,33 +189,45 @@ func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRec
 	if record.State != pipelinesv1.PromotionCreated || pr == nil {
 		return false
 	}
-	if outcome.Err != nil {
-		pr.LastError = cut(outcome.Err.Error(), longestError)
-		wait := min(backoffFor(pipeline, action.Environment, record.Revision, pr.Attempts), mostStepBackoff)
-		pr.NextAttemptTime = ptr(metav1.NewTime(now.Add(wait)))
-		if !outcome.RetryAt.IsZero() {
-			record.RateLimitedUntil = ptr(metav1.NewTime(outcome.RetryAt))
-		}
-		return true
+	status := &pr.Merging
+	if action.Kind == ReportGates {
+		status = &pr.Reporting
 	}
-	if outcome.State == "" {
-		// Called off: the next plan says why.
-		return true
-	}
-	pr.Attempts, pr.LastError = 0, ""
 	switch {
+	case outcome.Err != nil:
+		failStep(pipeline, record, action, status, outcome, now)
+	case outcome.State == "":
+		// Called off: the next plan says why.
 	case outcome.State.Ended():
+		*status = nil
 		end(record, outcome.State, outcome.Message, now)
 	case action.Kind == Renew:
+		*status = nil
 		pr.HeadCommit, pr.Commit = outcome.PullRequest.HeadCommit, outcome.PullRequest.Commit
 		pr.BaseCommit, pr.BaseFiles = outcome.PullRequest.BaseCommit, outcome.PullRequest.BaseFiles
 	case action.Kind == ReportGates:
+		*status = nil
 		pr.Gates = &action.Gates
-	case action.Kind == Merge:
+	default:
 		// Whether it was merged is seen when it is looked at. Some hosts merge in the background.
-		pr.NextAttemptTime = ptr(metav1.NewTime(now.Add(mergePoll)))
+		*status = &pipelinesv1.StepStatus{NextAttemptTime: ptr(metav1.NewTime(now.Add(mergePoll)))}
 	}
 	return true
+}
+
+func failStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecord, action Action, status **pipelinesv1.StepStatus, outcome Outcome, now time.Time) {
+	if *status == nil {
+		*status = &pipelinesv1.StepStatus{Attempts: 1}
+	}
+	step := *status
+	step.LastError = cut(outcome.Err.Error(), longestError)
+	// A merge waits for people and for checks, both of which take the longer the older it is.
+	most := min(max(now.Sub(record.StartTime.Time)/20, leastStepBackoff), mostBackoff)
+	wait := min(backoffFor(pipeline, action.Environment, record.Revision, step.Attempts), most)
+	step.NextAttemptTime = ptr(metav1.NewTime(now.Add(wait.Round(time.Second))))
+	if !outcome.RetryAt.IsZero() {
+		record.RateLimitedUntil = ptr(metav1.NewTime(outcome.RetryAt))
+	}
 }
 
 // awaitMerge says what a promotion with a pull request waits for.
@@ -215,7 +238,7 @@ func (p *planner) awaitMerge(env string, promotion *pipelinesv1.Promotion, recor
 		return broken(pipelinesv1.PullRequestUnknownReason, "%s: pull request %s can't be read: %s", env, pr.URL, record.LastError)
 	}
 	v := fine(pipelinesv1.PullRequestOpenReason, "%s: %s waits for pull request %s to be merged", env, revision.Short(record.Revision), pr.URL)
-	auto := promotion.Strategy.PullRequest.Merge == pipelinesv1.MergeAuto
+	auto := mergesItself(promotion)
 	switch {
 	case auto && pr.Commit != pr.HeadCommit:
 		v.message += ", by a person: its branch was pushed to by somebody else"
@@ -224,8 +247,10 @@ func (p *planner) awaitMerge(env string, promotion *pipelinesv1.Promotion, recor
 	case auto:
 		v.message += " as soon as the Git host lets it"
 	}
-	if pr.LastError != "" {
-		v.message += ": " + pr.LastError
+	for _, step := range []*pipelinesv1.StepStatus{pr.Merging, pr.Reporting} {
+		if step != nil && step.LastError != "" {
+			v.message += ": " + step.LastError
+		}
 	}
 	if pr.Warning != "" {
 		v.message += "; the Git host has not taken all: " + pr.Warning

@@ -34,13 +34,13 @@ import (
 
 // open is a world with an open pull request, whose commit status says that its preconditions are met.
 func open(changes ...func(*plan.World)) plan.World {
-	w := with(world("v2", "v1"), record("staging", "v2", "created", reported(true)), pullRequest("staging", plan.PullRequest{HeadCommit: "c1"}))
+	w := with(world("v2", "v1"), record("staging", "v2", "created", reported(true)), pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b1"}))
 	return with(w, changes...)
 }
 
 func reported(met bool) func(*pipelinesv1.PromotionRecord) {
 	return func(r *pipelinesv1.PromotionRecord) {
-		r.PullRequest.Commit, r.PullRequest.HeadCommit = "c1", "c1"
+		r.PullRequest.Commit, r.PullRequest.HeadCommit, r.PullRequest.BaseCommit = "c1", "c1", "b1"
 		r.PullRequest.Gates = &pipelinesv1.GatesCommitStatus{Commit: "c1", Met: met, Description: "the promotion waits for nothing"}
 	}
 }
@@ -74,7 +74,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		},
 		{
 			name:  "a new commit needs a commit status of its own",
-			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2"})), action: plan.ReportGates, met: true,
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b1"})), action: plan.ReportGates, met: true,
 		},
 		{
 			name:   "when a gate closes the commit status says so",
@@ -102,14 +102,28 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		{
 			name: "a commit status that could not be set is tried again in time, and the message says why",
 			world: open(gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
-				pr.LastError, pr.NextAttemptTime = "may not set it", &metav1.Time{Time: now.Add(time.Minute)}
+				pr.Reporting = &pipelinesv1.StepStatus{LastError: "may not set it", NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
 			})),
 			message: "may not set it",
 		},
 		{
+			name: "a merge that has to be waited for keeps no commit status waiting",
+			world: open(mergedBySluice, gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.Merging = &pipelinesv1.StepStatus{LastError: "a review is missing", NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
+			})),
+			action: plan.ReportGates,
+		},
+		{
+			name: "nor does a base branch that has moved",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.Gates = nil
+			})),
+			action: plan.ReportGates, met: true,
+		},
+		{
 			name: "a person's request ends that wait",
 			world: open(gates("all", "freeze"), gate("freeze", true), requested("now", false), pr(func(pr *pipelinesv1.PullRequestStatus) {
-				pr.NextAttemptTime = &metav1.Time{Time: now.Add(time.Minute)}
+				pr.Reporting = &pipelinesv1.StepStatus{NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
 			})),
 			action: plan.ReportGates,
 		},
@@ -165,7 +179,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		{
 			name: "it tries again in time what the host did not let it",
 			world: open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) {
-				pr.LastError, pr.NextAttemptTime = "a check has not passed", &metav1.Time{Time: now.Add(time.Minute)}
+				pr.Merging = &pipelinesv1.StepStatus{LastError: "a check has not passed", NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
 			})),
 			message: "as soon as the Git host lets it: a check has not passed",
 		},
@@ -181,11 +195,22 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			g.Expect(action.Gates.Met).To(Equal(test.met))
 			g.Expect(apimeta.FindStatusCondition(next.Status.Conditions, meta.ReadyCondition).Message).To(ContainSubstring(test.message))
 			if test.action != "" && test.action != plan.Withdraw {
-				g.Expect(next.Status.Environments["staging"].Promotion.PullRequest.Attempts).To(Equal(int32(1)), "the step is claimed")
+				g.Expect(claimed(next.Status)).To(Equal(int32(1)), "the step is claimed")
 				g.Expect(next.Status.Environments["staging"].Promotion.Attempts).To(Equal(int32(1)), "it is no attempt at the promotion")
 			}
 		})
 	}
+}
+
+// claimed returns how many steps were.
+func claimed(status pipelinesv1.PipelineStatus) (attempts int32) {
+	pr := status.Environments["staging"].Promotion.PullRequest
+	for _, step := range []*pipelinesv1.StepStatus{pr.Reporting, pr.Merging} {
+		if step != nil {
+			attempts += step.Attempts
+		}
+	}
+	return attempts
 }
 
 func TestRecordOfAStep(t *testing.T) {
@@ -202,23 +227,24 @@ func TestRecordOfAStep(t *testing.T) {
 
 	var waits []time.Duration
 	for range 6 {
-		after := step(plan.Outcome{Err: errors.New("not mergeable: a check has not passed")})
+		after := step(plan.Outcome{Err: errors.New("not mergeable: a check has not passed")}).Merging
 		g.Expect(after.LastError).To(Equal("not mergeable: a check has not passed"))
 		waits = append(waits, after.NextAttemptTime.Sub(w.Now))
 		w.Now = after.NextAttemptTime.Time
 	}
 	g.Expect(waits[0]).To(BeNumerically("<=", 10*time.Second))
-	g.Expect(waits[5]).To(Equal(2*time.Minute), "checks take minutes, not longer")
+	g.Expect(waits[5]).To(BeNumerically("<=", 4*time.Minute), "checks take minutes, for a promotion of an hour ago")
 
-	after := step(plan.Outcome{State: pipelinesv1.PromotionCreated})
-	g.Expect(after.LastError).To(BeEmpty())
-	g.Expect(after.Attempts).To(BeZero())
+	merged := step(plan.Outcome{State: pipelinesv1.PromotionCreated}).Merging
+	g.Expect(merged.LastError).To(BeEmpty())
+	g.Expect(merged.Attempts).To(BeZero())
 	g.Expect(plan.Next(w).Action).To(BeNil(), "the host may merge in the background")
 
 	gates("all", "freeze")(&w)
 	gate("freeze", true)(&w)
 	w.Now = w.Now.Add(time.Hour)
-	after = step(plan.Outcome{State: pipelinesv1.PromotionCreated})
+	after := step(plan.Outcome{State: pipelinesv1.PromotionCreated})
+	g.Expect(after.Reporting).To(BeNil())
 	g.Expect(after.Gates).To(Equal(&pipelinesv1.GatesCommitStatus{Commit: "c1", Description: after.Gates.Description}))
 	g.Expect(after.Gates.Description).To(ContainSubstring("freeze"))
 	g.Expect(plan.Next(w).Action).To(BeNil())
@@ -231,11 +257,13 @@ func TestAStepThatMeetsARateLimitIsNotTakenAgainBeforeItEnds(t *testing.T) {
 	w.Pipeline.Status = next.Status
 	limit := now.Add(time.Hour)
 	g.Expect(plan.Record(w.Pipeline, *next.Action, plan.Outcome{Err: errors.New("rate limited"), RetryAt: limit}, now)).To(BeTrue())
+	seen := w.PullRequests["staging"]
 	delete(w.PullRequests, "staging") // it is not looked at either
 
 	w.Now = limit.Add(-time.Second)
 	g.Expect(plan.Next(w).Action).To(BeNil())
-	w.Now = limit
+	g.Expect(plan.Next(w).RequeueAfter).To(Equal(time.Second))
+	w.Now, w.PullRequests["staging"] = limit, seen
 	g.Expect(plan.Next(w).Action).NotTo(BeNil())
 }
 
@@ -253,13 +281,16 @@ func TestAPullRequestThatIsReopenedIsFollowedAgain(t *testing.T) {
 		{"open", plan.PullRequest{HeadCommit: "c1"}, "created"},
 		{"merged", plan.PullRequest{Merged: true}, "succeeded"},
 		{"still closed", plan.PullRequest{Closed: "closed without being merged"}, "abandoned"},
-		{"unreadable", plan.PullRequest{Err: errors.New("timeout")}, "abandoned"},
+		{"unreadable", plan.PullRequest{Err: errors.New("timeout"), NextLook: now.Add(time.Minute)}, "abandoned"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
 			next := plan.Next(abandoned(test.seen))
 			g.Expect(stateOf(next.Status, "staging")).To(Equal(test.state))
 			g.Expect(next.Status.Environments["staging"].Promotion.CompletionTime.IsZero()).To(Equal(test.state == "created"))
+			if !test.seen.NextLook.IsZero() {
+				g.Expect(next.RequeueAfter).To(Equal(time.Minute), "it is looked at again")
+			}
 		})
 	}
 }
@@ -275,4 +306,40 @@ func TestACommitStatusIsNoLongerThanHostsTake(t *testing.T) {
 	next := plan.Next(w)
 	g.Expect(next.Action.Kind).To(Equal(plan.ReportGates))
 	g.Expect(len([]rune(next.Action.Gates.Description))).To(BeNumerically("<=", 140))
+}
+
+func TestAPullRequestIsNotLostWhenTheSpecChanges(t *testing.T) {
+	opened := func(changes ...func(*plan.World)) plan.World {
+		w := open(func(w *plan.World) {
+			w.Pipeline.Status.Environments["staging"].Promotion.Repository = &pipelinesv1.RepositoryReference{URL: "https://git/fleet", BaseBranch: "main"}
+		}, spec(byNotification))
+		return with(w, changes...)
+	}
+	for _, test := range []struct {
+		name   string
+		world  plan.World
+		action plan.ActionKind
+	}{
+		{"it is followed though promotions are notifications by now", opened(), ""},
+		{"also while it meets a rate limit", opened(func(w *plan.World) {
+			delete(w.PullRequests, "staging")
+			w.Pipeline.Status.Environments["staging"].Promotion.RateLimitedUntil = &metav1.Time{Time: now.Add(time.Minute)}
+		}), ""},
+		{"its commit status stays true", opened(gates("all", "freeze"), gate("freeze", true)), plan.ReportGates},
+		{"it is withdrawn when another revision takes its place", opened(func(w *plan.World) { w.Targets["dev"] = states("v3") }), plan.Withdraw},
+		{"it is withdrawn when its environment leaves the spec, and nothing says how to promote", opened(spec(func(s *pipelinesv1.PipelineSpec) {
+			s.Environments, s.Promotion = s.Environments[:1], nil
+		})), plan.Withdraw},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			next := plan.Next(test.world)
+			var kind plan.ActionKind
+			if next.Action != nil {
+				kind = next.Action.Kind
+			}
+			g.Expect(kind).To(Equal(test.action))
+			g.Expect(stateOf(next.Status, "staging")).To(Equal(pipelinesv1.PromotionCreated))
+		})
+	}
 }

@@ -190,9 +190,11 @@ func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) v
 	return progressing(pipelinesv1.PromotingReason, "%s: withdrawing the promotion of %s", env, revision.Short(record.Revision))
 }
 
-// usesPullRequests tells whether the environment's promotions are pull requests. For an environment that was taken out of
-// the spec this is the Pipeline's default.
+// usesPullRequests tells whether the environment's last promotion is a pull request, whatever the spec says by now.
 func (p *planner) usesPullRequests(name string) bool {
+	if status := p.pipeline.Status.Environments[name]; status != nil && status.Promotion != nil && status.Promotion.Repository != nil {
+		return true
+	}
 	promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name))
 	return promotion != nil && promotion.Strategy.PullRequest != nil
 }

@@ -18,6 +18,7 @@ package promote
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -56,6 +57,8 @@ func (p *PullRequests) access(ctx context.Context, promotion Promotion) (access,
 			return access{}, err
 		}
 		remote.Credentials = git.Credentials{Username: scm.AppUsername, Password: string(token)}
+		// Its token is another one each hour. Nobody gets one without the key.
+		remote.Identity = fmt.Sprintf("GitHub App %d/%d %s", secret.app.ID, secret.app.InstallationID, secret.app.Owner)
 	}
 	return access{host: host, remote: remote}, nil
 }

@@ -26,6 +26,7 @@ import (
 	"slices"
 
 	"github.com/sluice-toolkit/sluice/api/marker"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 )
 
@@ -38,6 +39,12 @@ type change struct {
 }
 
 func (c change) isEmpty() bool { return c.commit == "" }
+
+// isMadeIn notes that the pull request's head is the commit that makes the change.
+func (c change) isMadeIn(pr *pipelinesv1.PullRequestStatus, checkout *git.Checkout) {
+	pr.HeadCommit, pr.Commit = c.commit, c.commit
+	pr.BaseCommit, pr.BaseFiles = checkout.Base(), c.baseFiles
+}
 
 // change makes the commit that sets the marked fields. It is the checkout's until it is pushed.
 func (p *PullRequests) change(ctx context.Context, checkout *git.Checkout, promotion Promotion) (change, error) {

@@ -62,16 +62,23 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 	if err != nil {
 		return plan.Outcome{}, err
 	}
-	if outcome, found, err := adopt(ctx, to.host, promotion); found || err != nil {
-		return outcome, err
+	adopted, found, err := adopt(ctx, to.host, promotion)
+	if err != nil || found && adopted.PullRequest.HeadCommit == "" {
+		return adopted, err
 	}
-
 	checkout, err := p.Clones.Checkout(ctx, to.remote, promotion.Strategy.PullRequest.BaseBranch)
 	if err != nil {
 		return plan.Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, checkout.Close()) }()
 	change, err := p.change(ctx, checkout, promotion)
+	if found {
+		// It is Sluice's own as long as it has the commit that Sluice makes; whatever else is there is somebody's.
+		if err == nil && change.commit == adopted.PullRequest.HeadCommit {
+			change.isMadeIn(adopted.PullRequest, checkout)
+		}
+		return adopted, nil
+	}
 	if err != nil || change.isEmpty() {
 		return heldAlready(promotion), err
 	}
@@ -96,7 +103,9 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 	}
 	linkSuccessor(ctx, to.host, promotion, opened)
 	outcome = created(opened)
-	outcome.PullRequest.BaseCommit, outcome.PullRequest.BaseFiles = checkout.Base(), change.baseFiles
+	if opened.HeadCommit == "" || opened.HeadCommit == change.commit {
+		change.isMadeIn(outcome.PullRequest, checkout)
+	}
 	return outcome, nil
 }
 
@@ -141,7 +150,7 @@ func created(pr scm.PullRequest) plan.Outcome {
 		State:   pipelinesv1.PromotionCreated,
 		Message: fmt.Sprintf("pull request %s waits to be merged", pr.URL),
 		PullRequest: &pipelinesv1.PullRequestStatus{
-			URL: pr.URL, Number: int64(pr.Number), Branch: pr.Branch, HeadCommit: pr.HeadCommit, Commit: pr.HeadCommit,
+			URL: pr.URL, Number: int64(pr.Number), Branch: pr.Branch, HeadCommit: pr.HeadCommit,
 			Warning: pr.Warning,
 		},
 	}
@@ -161,7 +170,7 @@ func (p *PullRequests) Look(ctx context.Context, promotion Promotion, recorded *
 	// The Pipeline may name another repository by now, in which the number is somebody else's.
 	if pr.Branch != recorded.Branch {
 		return plan.PullRequest{Err: fmt.Errorf("number %d is another pull request in %s: if the Pipeline was moved to this repository, start the promotion anew with the annotation %s",
-			recorded.Number, promotion.Strategy.PullRequest.URL, meta.ForceRequestAnnotation)}
+			recorded.Number, to.host.CloneURL(), meta.ForceRequestAnnotation)}
 	}
 	what := seen(pr, promotion.Strategy.PullRequest.BaseBranch)
 	if pr.State == scm.StateOpen && what.Err == nil {
@@ -222,9 +231,9 @@ func (p *PullRequests) renew(ctx context.Context, promotion Promotion, recorded 
 		if err := checkout.Push(ctx, change.commit, promotion.branch(), recorded.Commit); err != nil {
 			return plan.Outcome{}, err
 		}
-		pr.HeadCommit, pr.Commit = change.commit, change.commit
+		change.isMadeIn(pr, checkout)
 	}
-	pr.BaseCommit, pr.BaseFiles = checkout.Base(), change.baseFiles
+	pr.BaseCommit = checkout.Base()
 	return plan.Outcome{State: pipelinesv1.PromotionCreated, PullRequest: pr}, nil
 }
 
@@ -259,6 +268,13 @@ func (p *PullRequests) Merge(ctx context.Context, promotion Promotion, recorded 
 	}
 	if why, err := confirm(ctx); err != nil || why != "" {
 		return plan.Outcome{Message: why, Err: err}
+	}
+	pr, err := to.host.Get(ctx, int(recorded.Number))
+	if err != nil {
+		return failure(err)
+	}
+	if base := promotion.Strategy.PullRequest.BaseBranch; pr.State != scm.StateOpen || pr.Branch != recorded.Branch || pr.Base != base || pr.HeadCommit != recorded.HeadCommit {
+		return plan.Outcome{Err: errors.New("the pull request has changed since it was last looked at")}
 	}
 	method := scm.MergeMethod(promotion.Strategy.PullRequest.MergeMethod)
 	if method == "" {
