@@ -17,6 +17,10 @@ limitations under the License.
 package promote
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,6 +53,21 @@ func startHost(tb testing.TB, files map[string]string) (*githost.Server, git.Rem
 	return host, git.Remote{
 		URL: host.RepositoryURL("acme", "fleet"), Credentials: git.Credentials{Username: "sluice", Password: "secret"}, CABundle: host.CA(),
 	}
+}
+
+// changesOf returns what a promotion would change.
+func changesOf(t *testing.T, remote git.Remote) (map[string]edit, error) {
+	t.Helper()
+	g := NewWithT(t)
+	clones, err := git.NewClones(t.TempDir())
+	g.Expect(err).NotTo(HaveOccurred())
+	checkout, err := clones.Checkout(t.Context(), remote, "main")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer checkout.Close()
+	return setMarkers(t.Context(), checkout, Promotion{
+		Pipeline: types.NamespacedName{Namespace: "flux-system", Name: "app"}, Environment: "prod", Revision: "v1.1.0",
+		Strategy: pipelinesv1.Strategy{PullRequest: &pipelinesv1.PullRequestPromotion{BaseBranch: "main"}},
+	})
 }
 
 func TestSetMarkers(t *testing.T) {
@@ -100,16 +119,7 @@ func TestSetMarkers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			_, remote := startHost(t, tt.files)
-			clones, err := git.NewClones(t.TempDir())
-			g.Expect(err).NotTo(HaveOccurred())
-			checkout, err := clones.Checkout(t.Context(), remote, "main")
-			g.Expect(err).NotTo(HaveOccurred())
-			defer checkout.Close()
-
-			changes, err := setMarkers(t.Context(), checkout, Promotion{
-				Pipeline: types.NamespacedName{Namespace: "flux-system", Name: "app"}, Environment: "prod", Revision: "v1.1.0",
-				Strategy: pipelinesv1.Strategy{PullRequest: &pipelinesv1.PullRequestPromotion{BaseBranch: "main"}},
-			})
+			changes, err := changesOf(t, remote)
 			if tt.err != "" {
 				g.Expect(err).To(MatchError(ContainSubstring(tt.err)))
 				return
@@ -125,4 +135,28 @@ func TestSetMarkers(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestSetMarkersFollowsNoLinks(t *testing.T) {
+	g := NewWithT(t)
+	outside := filepath.Join(t.TempDir(), "outside.yaml")
+	g.Expect(os.WriteFile(outside, []byte(markedFile), 0o600)).To(Succeed())
+	host, remote := startHost(t, map[string]string{"apps/app.yaml": markedFile})
+	dir, err := host.RepositoryDir("acme", "fleet")
+	g.Expect(err).NotTo(HaveOccurred())
+	add := exec.CommandContext(t.Context(), "git", "-C", dir, "fast-import", "--quiet")
+	add.Stdin = strings.NewReader("commit refs/heads/main\ncommitter A <a@example.com> 1767225600 +0000\ndata 5\nLinks\nfrom refs/heads/main^0\n" +
+		link("outside.yaml", outside) + link("again.yaml", "apps/app.yaml") + link("all", ".."))
+	out, err := add.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+
+	changes, err := changesOf(t, remote)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(changes).To(And(HaveLen(1), HaveKey("apps/app.yaml")))
+	g.Expect(os.ReadFile(outside)).To(BeEquivalentTo(markedFile))
+}
+
+// link adds a symbolic link to what git fast-import reads.
+func link(name, to string) string {
+	return fmt.Sprintf("M 120000 inline %s\ndata %d\n%s\n", name, len(to), to)
 }
