@@ -46,6 +46,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -221,6 +222,19 @@ spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourc
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() error { return controller.Stop() })
+	})
+
+	// The Pipelines would fail for ever, and their finalizers with them.
+	AfterAll(func(ctx SpecContext) {
+		Expect(controller.Stop()).To(Succeed())
+		var pipelines pipelinesv1.PipelineList
+		Expect(world.Client.List(ctx, &pipelines, client.InNamespace(flux))).To(Succeed())
+		for i := range pipelines.Items {
+			if pipeline := &pipelines.Items[i]; strings.HasPrefix(pipeline.Name, "discreet-") {
+				Expect(world.Client.Patch(ctx, pipeline, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+				Expect(world.Client.Delete(ctx, pipeline)).To(Succeed())
+			}
+		}
 	})
 
 	// promote makes a Pipeline whose promotion, by the strategy, is due at once.

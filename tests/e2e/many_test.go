@@ -25,6 +25,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
@@ -101,6 +102,11 @@ spec:
     strategy: {pull-request: {type: github, url: '%[2]s', baseBranch: main, secretRef: {name: crowd}}}
 `, name(i), github.RepositoryURL(owner, repository))
 		}
+		DeferCleanup(func(ctx SpecContext) {
+			for i := range many {
+				Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name(i)))).To(Succeed())
+			}
+		})
 		for i := range many {
 			Eventually(ctx, ready(name(i))).Should(HaveField("Reason", "WaitingForPreconditions"))
 		}
