@@ -391,6 +391,44 @@ spec:
 		}
 	}
 
+	DescribeTable("is told of when a leaf cluster can't be read", func(ctx SpecContext, name, cluster, user string) {
+		name = "discreet-leaf-" + name
+		quoted := func(text string) string {
+			return strings.ReplaceAll(strings.ReplaceAll(text, "REPEATER", repeater.URL), "NAME", strings.ReplaceAll(name, "-", ""))
+		}
+		kubeconfig := fmt.Sprintf("{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {certificate-authority-data: %s, %s}}], users: [{name: u, user: {%s}}], contexts: [{name: x, context: {cluster: c, user: u}}], current-context: x}",
+			base64.StdEncoding.EncodeToString([]byte(authority(repeater))), quoted(cluster), quoted(user))
+		known.token(strings.ReplaceAll(name, "-", ""))
+		makeSecret(ctx, name, map[string]string{"value": kubeconfig})
+		apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %[1]s, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: discreet}
+  environments:
+  - {name: one, targets: [{namespace: discreet-one}]}
+  - {name: two, targets: [{namespace: discreet-two, clusterRef: {kind: Secret, name: %[1]s}}]}
+  promotion: {strategy: {notification: {}}}
+`, name)
+		Eventually(ctx, ready(name)).Should(HaveField("Reason", "TargetNotReadable"))
+		Eventually(ctx, field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name), "status", "environments", "two", "targets")).Should(
+			ContainElement(HaveKeyWithValue("error", Not(ContainSubstring("connecting")))))
+	},
+		Entry("whose kubeconfig is none", "none", "server: [", "token: tok_Kx7qNAMEW9zt"),
+		Entry("that refuses its token, and repeats it", "token-401", "server: REPEATER/repeats-401", "token: tok_Kx7qNAMEW9zt"),
+		Entry("that forbids what is asked, and repeats it", "token-403", "server: REPEATER/repeats-403", "token: tok_Kx7qNAMEW9zt"),
+		Entry("that fails, and repeats what it is asked", "token-500", "server: REPEATER/repeats-500", "token: tok_Kx7qNAMEW9zt"),
+		Entry("that leads elsewhere, with what it was asked", "token-302", "server: REPEATER/repeats-302", "token: tok_Kx7qNAMEW9zt"),
+		Entry("that refuses a password, and repeats it", "password", "server: REPEATER/repeats-401", "username: u, password: tok_Kx7qNAMEW9zt"),
+		Entry("where nobody is", "nobody", "server: 'https://127.0.0.1:1'", "token: tok_Kx7qNAMEW9zt"),
+		Entry("whose address has a password", "address", "server: 'https://u:tok_Kx7qNAMEW9zt@127.0.0.1:1'", "token: other"),
+		Entry("whose address is none, and has a password", "noaddress", "server: 'https://u:tok_Kx7qNAMEW9zt@host:port'", "token: other"),
+		Entry("behind a proxy that wants a password", "proxy", "server: 'https://127.0.0.1:1', proxy-url: 'http://u:tok_Kx7qNAMEW9zt@127.0.0.1:1'", "token: other"),
+		Entry("whose kubeconfig would run a program", "exec", "server: 'https://127.0.0.1:1'", "exec: {apiVersion: client.authentication.k8s.io/v1, command: cat, args: [tok_Kx7qNAMEW9zt], interactiveMode: Never}"),
+		Entry("whose client key is none", "key", "server: 'https://127.0.0.1:1'", "client-certificate-data: S3g3cU5BTUVXOXp0, client-key-data: S3g3cU5BTUVXOXp0, token: tok_Kx7qNAMEW9zt"),
+	)
+
 	It("is told of when all goes well", func(ctx SpecContext) {
 		const name = "discreet-well"
 		github.AddToken(githost.Token{Value: known.token("well"), Login: "sluice-bot"})
