@@ -18,6 +18,7 @@ package marker
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -87,13 +88,10 @@ func List(content []byte, only Key, rev string) []Marker {
 		markers[i].Value, markers[i].FieldLine = node.Value, src.lineOf(edit.start)+1
 		markers[i].Old, markers[i].New = src.content[edit.start:edit.end], strings.TrimPrefix(edit.text, " ")
 	}
-	for key, edits := range byKey {
-		if err := edits.check(docs, content); err != nil {
-			for i := range markers {
-				if markers[i].Key == key && markers[i].Err == nil {
-					markers[i] = Marker{Line: markers[i].Line, Key: key, Part: markers[i].Part, Err: err}
-				}
-			}
+	wrong := checkAll(byKey, docs, content)
+	for i, m := range markers {
+		if err := wrong[m.Key]; err != nil && m.Err == nil {
+			markers[i] = Marker{Line: m.Line, Key: m.Key, Part: m.Part, Err: err}
 		}
 	}
 	return markers
@@ -108,12 +106,27 @@ func refused(found []marker, err error) []Marker {
 	return markers
 }
 
-// check tells what Set would refuse of the edits for one key as a whole.
-func (e edits) check(docs []*yaml.Node, content []byte) error {
-	if len(e) > maxMarkers {
-		return fmt.Errorf("more than %d fields of the file are marked for it", maxMarkers)
+// checkAll tells for which keys Set would refuse the edits as a whole. Most fields are marked for one key only: then all edits
+// are looked at together, instead of parsing the file for each key.
+func checkAll(byKey map[Key]edits, docs []*yaml.Node, content []byte) map[Key]error {
+	together, fields := edits{}, 0
+	wrong := map[Key]error{}
+	for key, edits := range byKey {
+		maps.Copy(together, edits)
+		fields += len(edits)
+		if len(edits) > maxMarkers {
+			wrong[key] = fmt.Errorf("more than %d fields of the file are marked for it", maxMarkers)
+		}
 	}
-	return e.verify(docs, e.apply(content))
+	if len(together) == fields && together.verify(docs, together.apply(content)) == nil {
+		return wrong
+	}
+	for key, edits := range byKey {
+		if wrong[key] == nil {
+			wrong[key] = edits.verify(docs, edits.apply(content))
+		}
+	}
+	return wrong
 }
 
 // among wants the markers that only chooses.
