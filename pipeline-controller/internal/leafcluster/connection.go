@@ -220,9 +220,9 @@ func (c *connection) fail(ctx context.Context, err error, since time.Time) {
 	if ctx.Err() != nil {
 		return
 	}
-	why := failureOf(c.server, err)
-	if expires := c.kubeconfig.expires; !expires.IsZero() && time.Now().After(expires) {
-		why = failed(pipelinesv1.CertificateExpiredReason, "the kubeconfig's certificate expired at %s", expires.UTC().Format(time.RFC3339))
+	why := c.expired()
+	if why == nil {
+		why = failureOf(c.server, err)
 	}
 	c.clusters.mu.Lock()
 	defer c.clusters.mu.Unlock()
@@ -235,6 +235,15 @@ func (c *connection) fail(ctx context.Context, err error, since time.Time) {
 	for user := range c.users {
 		user.look()
 	}
+}
+
+// expired returns that the kubeconfig's certificate has expired, if it has. Servers say so in different ways, if at all: one that does
+// not know who issued the certificate takes the user for nobody, who may not look.
+func (c *connection) expired() *failure {
+	if !c.isLeaf() || c.kubeconfig.expires.IsZero() || time.Now().Before(c.kubeconfig.expires) {
+		return nil
+	}
+	return failed(pipelinesv1.CertificateExpiredReason, "the kubeconfig's certificate expired at %s", c.kubeconfig.expires.UTC().Format(time.RFC3339))
 }
 
 // useLocked has a watch run for a cluster.

@@ -148,5 +148,7 @@ func TestACertificateOfAUserThatHasExpiredIsTheReason(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	c := &connection{clusters: &Clusters{}, kubeconfig: parsed, server: parsed.server}
 	c.fail(t.Context(), statusError(http.StatusUnauthorized), time.Now())
-	g.Expect(c.failure.state()).To(And(HaveField("Reason", "CertificateExpired"), HaveField("Message", ContainSubstring("the kubeconfig's certificate expired at "))))
+	expires := And(HaveField("Reason", "CertificateExpired"), HaveField("Message", ContainSubstring("the kubeconfig's certificate expired at ")))
+	g.Expect(c.failure.state()).To(expires)
+	g.Expect(newWatch(watchKey{}, c).failureOf("list", statusError(http.StatusForbidden)).state()).To(expires, "the server may take the user for nobody")
 }

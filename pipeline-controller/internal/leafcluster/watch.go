@@ -240,6 +240,9 @@ func (w *watch) failed(ctx context.Context, doing string, err error) {
 }
 
 func (w *watch) failureOf(doing string, err error) *failure {
+	if expired := w.connection.expired(); expired != nil {
+		return expired
+	}
 	server, kind := w.connection.server, w.key.kind
 	where := "in namespace " + w.key.namespace
 	if w.key.namespace == "" {
