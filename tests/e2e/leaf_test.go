@@ -32,6 +32,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -46,6 +49,9 @@ const (
 	leafNamespace = "leaf-apps"
 	leafUser      = "system:serviceaccount:" + leafNamespace + ":sluice"
 )
+
+// gitopsCluster is one of any name, all with the same Secret.
+const gitopsCluster = "{apiVersion: gitops.weave.works/v1alpha1, kind: GitopsCluster, metadata: {name: %s, namespace: flux-system}, spec: {secretRef: {name: leaf}}}"
 
 // leafAudit has the leaf's API server write down all that is asked as leafUser.
 const leafAudit = `
@@ -147,7 +153,7 @@ spec:
 
 	It("is known once the cluster is connected, as one who may get, list and watch the one kind in the one namespace", func(ctx SpecContext) {
 		kubeconfig(ctx, "leaf", line.URL())
-		apply(ctx, "{apiVersion: gitops.weave.works/v1alpha1, kind: GitopsCluster, metadata: {name: leaf, namespace: flux-system}, spec: {secretRef: {name: leaf}}}")
+		apply(ctx, gitopsCluster, "leaf")
 		Eventually(ctx, ready("leaf")).Should(HaveField("Reason", "UpToDate"))
 		Expect(staging("leaf")(ctx)).To(And(HaveField("Revision", "v1"), HaveField("Ready", true), HaveField("Reason", BeEmpty())))
 		Expect(metrics(ctx, world.PipelineController)).To(ContainSubstring(
@@ -224,6 +230,40 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
 	}, SpecTimeout(6*time.Minute))
 
+	It("says what is wrong with its kubeconfig, and follows the cluster to where another one leads", func(ctx SpecContext) {
+		wrong := func(reason string) {
+			GinkgoHelper()
+			// A person who is at work on it doesn't wait.
+			reconcile(ctx, "leaf", "look-for-"+reason)
+			Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", reason), HaveField("Since", Not(BeNil()))))
+		}
+		Expect(world.Client.Delete(ctx, object("v1", "Secret", flux, "leaf"))).To(Succeed())
+		wrong("SecretNotFound")
+		secretOf(ctx, "leaf", []byte("{garbled"))
+		wrong("InvalidKubeconfig")
+		secretOf(ctx, "leaf", expiredKubeconfig(leaf))
+		wrong("CertificateExpired")
+		kubeconfig(ctx, "leaf", leaf.Config.Host)
+		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
+	})
+
+	It("is known again when the object that stands for its cluster was deleted and made anew", func(ctx SpecContext) {
+		Expect(world.Client.Delete(ctx, object("gitops.weave.works/v1alpha1", "GitopsCluster", flux, "leaf"))).To(Succeed())
+		reconcile(ctx, "leaf", "look-for-the-cluster")
+		Eventually(ctx, staging("leaf")).Should(HaveField("Reason", "ClusterNotFound"))
+		apply(ctx, gitopsCluster, "leaf")
+		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
+	})
+
+	It("can be in a cluster that has two names", func(ctx SpecContext) {
+		apply(ctx, gitopsCluster, "leaf-too")
+		pipeline(ctx, "leaf-too", "{kind: GitopsCluster, name: leaf-too}", leafNamespace)
+		Eventually(ctx, staging("leaf-too")).Should(HaveField("Revision", "v3"))
+		runs(ctx, admin, leafNamespace, "v4")
+		Eventually(ctx, staging("leaf-too")).Should(HaveField("Revision", "v4"))
+		Eventually(ctx, staging("leaf")).Should(HaveField("Revision", "v4"))
+	})
+
 	It("is unknown when its kind is removed from the cluster, until it is back", func(ctx SpecContext) {
 		crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kustomizations.kustomize.toolkit.fluxcd.io")
 		Expect(admin.Delete(ctx, crd)).To(Succeed())
@@ -234,12 +274,12 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		Expect(leaf.Apply(ctx, crds)).To(Succeed())
 		Eventually(ctx, staging("leaf")).Should(HaveField("Reason", "ObjectNotFound"))
-		runs(ctx, admin, leafNamespace, "v3")
-		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
+		runs(ctx, admin, leafNamespace, "v4")
+		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v4")))
 	})
 
 	It("is let go of when no Pipeline names the cluster any more", func(ctx SpecContext) {
-		for _, name := range []string{"leaf", "leaf-direct", "leaf-silent", "leaf-dead"} {
+		for _, name := range []string{"leaf", "leaf-too", "leaf-direct", "leaf-silent", "leaf-dead"} {
 			Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name))).To(Succeed())
 		}
 		Eventually(func() string { return metrics(ctx, world.PipelineController) }).ShouldNot(ContainSubstring("sluice_leaf_cluster_connected{"))
@@ -324,6 +364,21 @@ func secretOf(ctx context.Context, name string, kubeconfig []byte) {
 	content, err := json.Marshal(s)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(world.Cluster.Apply(ctx, content)).To(Succeed())
+}
+
+// expiredKubeconfig is one whose certificate was good for a minute, an hour ago.
+func expiredKubeconfig(leaf *localcluster.Cluster) []byte {
+	GinkgoHelper()
+	certificate, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: "leaf", MaxAge: time.Minute})
+	Expect(err).NotTo(HaveOccurred())
+	config := clientcmdapi.NewConfig()
+	config.Clusters["leaf"] = &clientcmdapi.Cluster{Server: leaf.Config.Host, CertificateAuthorityData: leaf.Config.CAData}
+	config.AuthInfos["leaf"] = &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}
+	config.Contexts["leaf"] = &clientcmdapi.Context{Cluster: "leaf", AuthInfo: "leaf"}
+	config.CurrentContext = "leaf"
+	content, err := clientcmd.Write(*config)
+	Expect(err).NotTo(HaveOccurred())
+	return content
 }
 
 // runs makes the application in a namespace of a cluster one that is ready on a revision.
