@@ -126,7 +126,7 @@ func TestALeafWhosePacketsAreDropped(t *testing.T) {
 const namespace = "sluice-leaf"
 
 // leafInNamespace starts a leaf in a network namespace, and returns its kubeconfig and what has its application run a revision.
-func leafInNamespace(t *testing.T) (kubeconfig []byte, run func(revision string)) {
+func leafInNamespace(t testing.TB) (kubeconfig []byte, run func(revision string)) {
 	t.Helper()
 	g := NewWithT(t)
 	ip(t, "netns", "add", namespace)
@@ -160,11 +160,11 @@ func leafInNamespace(t *testing.T) (kubeconfig []byte, run func(revision string)
 }
 
 // drop has the packets of the leaf be dropped on their way out. Nothing refuses anything.
-func drop(t *testing.T) { ip(t, "-netns", namespace, "route", "add", "blackhole", here+"/32") }
+func drop(t testing.TB) { ip(t, "-netns", namespace, "route", "add", "blackhole", here+"/32") }
 
-func undrop(t *testing.T) { ip(t, "-netns", namespace, "route", "delete", "blackhole", here+"/32") }
+func undrop(t testing.TB) { ip(t, "-netns", namespace, "route", "delete", "blackhole", here+"/32") }
 
-func ip(t *testing.T, args ...string) {
+func ip(t testing.TB, args ...string) {
 	t.Helper()
 	out, err := exec.Command("ip", args...).CombinedOutput()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "ip %s: %s", strings.Join(args, " "), out)
@@ -178,10 +178,10 @@ type world struct {
 	seen    []string
 }
 
-func start(ctx context.Context, t *testing.T) *world {
+func start(ctx context.Context, t testing.TB) *world {
 	t.Helper()
 	g := NewWithT(t)
-	w := &world{events: make(chan string, 100)}
+	w := &world{events: make(chan string, 1000)}
 	events := httptest.NewServer(http.HandlerFunc(w.notify))
 	t.Cleanup(events.Close)
 	var err error
@@ -212,7 +212,7 @@ spec: {suspend: true, interval: 1h, prune: true, path: ., sourceRef: {kind: GitR
 }
 
 // addPipeline makes a Pipeline from a leaf to the control plane, where the application never runs anything.
-func (w *world) addPipeline(ctx context.Context, t *testing.T, name string, kubeconfig []byte) {
+func (w *world) addPipeline(ctx context.Context, t testing.TB, name string, kubeconfig []byte) {
 	t.Helper()
 	g := NewWithT(t)
 	secret := &corev1.Secret{Data: map[string][]byte{"value": kubeconfig}}
