@@ -604,11 +604,6 @@ func (m *model) checkAbandoned(env string, record *pipelinesv1.PromotionRecord) 
 	}
 }
 
-func promotesByPullRequest(pipeline *pipelinesv1.Pipeline, env string) bool {
-	promotion := pipeline.PromotionInto(pipeline.Environment(env))
-	return promotion != nil && promotion.Strategy.PullRequest != nil
-}
-
 // reasonOfPromotion returns the reason that Ready must have while a promotion is needed, and checks its record.
 func (m *model) reasonOfPromotion(pipeline *pipelinesv1.Pipeline, stands standing) string {
 	env := stands.environment

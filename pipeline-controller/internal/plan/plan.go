@@ -323,8 +323,8 @@ func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Pro
 	if !p.claim(kind, env.Name, record) {
 		return progressing(pipelinesv1.PromotingReason, "%s: %s is promoted next", env.Name, revision.Short(current))
 	}
-	if pr := promotion.Strategy.PullRequest; pr != nil {
-		record.Repository = &pipelinesv1.RepositoryReference{Type: pr.Type, URL: pr.URL, BaseBranch: pr.BaseBranch, SecretRef: pr.SecretRef}
+	if promotion.Strategy.PullRequest != nil {
+		record.Repository = repositoryOf(promotion.Strategy.PullRequest)
 	}
 	record.Message = "being promoted"
 	return progressing(pipelinesv1.PromotingReason, "%s: promoting %s", env.Name, revision.Short(current))

@@ -343,3 +343,27 @@ func TestAPullRequestIsNotLostWhenTheSpecChanges(t *testing.T) {
 		})
 	}
 }
+
+func TestTheStatusRemembersWhereAPullRequestIsOpened(t *testing.T) {
+	for _, test := range []struct{ name, url, want string }{
+		{"as it is", "https://git.example:8443/a/b.git", "https://git.example:8443/a/b.git"},
+		{"without a password", "https://bot:s3cr3t@git.example/a/b", "https://git.example/a/b"},
+		{"with the user that SSH needs", "ssh://gitea@git.example:2222/a/b", "ssh://gitea@git.example:2222/a/b"},
+		{"not at all with a query, which no repository has", "https://git.example/a/b?token=s3cr3t", ""},
+		{"not at all if it is no URL", "https://bot:s3cr3t@git.example:port/a/b", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			next := plan.Next(with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Promotion.Strategy.PullRequest = &pipelinesv1.PullRequestPromotion{URL: test.url, BaseBranch: "main"}
+			})))
+			g.Expect(next.Action.Kind).To(Equal(plan.OpenPullRequest))
+			repository := next.Status.Environments["staging"].Promotion.Repository
+			if test.want == "" {
+				g.Expect(repository).To(BeNil())
+				return
+			}
+			g.Expect(repository).To(Equal(&pipelinesv1.RepositoryReference{URL: test.want, BaseBranch: "main"}))
+		})
+	}
+}

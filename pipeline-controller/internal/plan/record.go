@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -188,6 +189,21 @@ func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) v
 		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s failed: %s", env, revision.Short(record.Revision), record.LastError)
 	}
 	return progressing(pipelinesv1.PromotingReason, "%s: withdrawing the promotion of %s", env, revision.Short(record.Revision))
+}
+
+// repositoryOf remembers where a pull request is to be opened; nil for a URL that nothing can be opened at. A password that somebody has
+// written into the URL isn't used, and stays out of the status.
+func repositoryOf(pr *pipelinesv1.PullRequestPromotion) *pipelinesv1.RepositoryReference {
+	parsed, err := url.Parse(pr.URL)
+	if err != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
+		return nil
+	}
+	if parsed.User != nil && parsed.Scheme == "ssh" {
+		parsed.User = url.User(parsed.User.Username())
+	} else {
+		parsed.User = nil
+	}
+	return &pipelinesv1.RepositoryReference{Type: pr.Type, URL: parsed.String(), BaseBranch: pr.BaseBranch, SecretRef: pr.SecretRef}
 }
 
 // usesPullRequests tells whether the environment's last promotion is a pull request, whatever the spec says by now.
