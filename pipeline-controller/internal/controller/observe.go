@@ -57,7 +57,8 @@ func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.
 			world.Targets[env.Name] = append(world.Targets[env.Name], r.Targets.Read(ctx, pipeline, t))
 		}
 	}
-	if pipeline.Spec.Suspend {
+	if pipeline.Spec.Suspend || connecting(world) > 0 {
+		// No action follows.
 		return world, nil
 	}
 	world.PullRequests = r.pullRequests(ctx, world)
