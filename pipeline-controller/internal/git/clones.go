@@ -191,14 +191,15 @@ func (c *Clones) evict(wanted *clone, now time.Time) error {
 		if oldest == nil || len(c.clones) <= mostClones && now.Sub(oldest.lastUsed) < longestIdle {
 			return errors.Join(errs...)
 		}
-		// Somebody may have found it just now and take hold of it next: then it is in use, or has nothing on disk.
+		// Somebody may have found it just now and taken hold of it: then it is in use. Who takes hold of it next finds nothing on disk.
 		select {
 		case oldest.held <- struct{}{}:
 			errs = append(errs, oldest.reset())
 			<-oldest.held
+			delete(c.clones, oldestKey)
 		default:
+			return errors.Join(errs...)
 		}
-		delete(c.clones, oldestKey)
 	}
 }
 

@@ -52,6 +52,11 @@ func readCredentials(ctx context.Context, reader client.Reader, name types.Names
 	if c.caBundle == nil {
 		c.caBundle = secret.Data["caFile"]
 	}
+	if len(secret.Data["identity"]) > 0 {
+		c.git.SSH = git.SSHKey{
+			Identity: secret.Data["identity"], Passphrase: secret.Data["password"], KnownHosts: secret.Data["known_hosts"],
+		}
+	}
 	var err error
 	if c.app, err = scm.GitHubAppFromSecret(secret.Data); c.app != nil || err != nil {
 		if err != nil {
@@ -67,14 +72,13 @@ func readCredentials(ctx context.Context, reader client.Reader, name types.Names
 		}
 		return ""
 	}
-	if len(secret.Data["identity"]) > 0 {
+	if len(c.git.SSH.Identity) > 0 {
 		c.token = value("token", "bearerToken")
-		c.git.SSH = git.SSHKey{
-			Identity: secret.Data["identity"], Passphrase: secret.Data["password"], KnownHosts: secret.Data["known_hosts"],
-		}
 		if c.token == "" {
 			return credentials{}, fmt.Errorf("Secret %s has an 'identity' for Git, and no 'token' for the API of the Git host", name)
 		}
+		// For a URL that isn't reached by SSH all the same.
+		c.git.Username, c.git.Password = "git", c.token
 		return c, nil
 	}
 	// Git hosts take an API token as the password of Git, and the other way round; existing Secrets hold one or both.

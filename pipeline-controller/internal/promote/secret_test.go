@@ -69,7 +69,7 @@ func TestReadCredentials(t *testing.T) {
 		{
 			name: "with an SSH key the password is its passphrase, not the API's token",
 			data: map[string][]byte{"identity": []byte("k"), "known_hosts": []byte("h"), "password": []byte("p"), "token": []byte("t")},
-			want: credentials{git: git.Credentials{SSH: git.SSHKey{Identity: []byte("k"), Passphrase: []byte("p"), KnownHosts: []byte("h")}}, token: "t"},
+			want: credentials{git: git.Credentials{Username: "git", Password: "t", SSH: git.SSHKey{Identity: []byte("k"), Passphrase: []byte("p"), KnownHosts: []byte("h")}}, token: "t"},
 		},
 		{
 			name:    "an SSH key alone doesn't reach the API",
@@ -80,6 +80,11 @@ func TestReadCredentials(t *testing.T) {
 			name: "the keys of a GitHub App take the place of a token",
 			data: map[string][]byte{"githubAppID": []byte("7"), "githubAppInstallationID": []byte("8"), "githubAppPrivateKey": []byte("k")},
 			want: credentials{app: &scm.GitHubApp{ID: 7, InstallationID: 8, PrivateKey: "k"}},
+		},
+		{
+			name: "beside an SSH key, too",
+			data: map[string][]byte{"githubAppID": []byte("7"), "githubAppInstallationID": []byte("8"), "githubAppPrivateKey": []byte("k"), "identity": []byte("i")},
+			want: credentials{app: &scm.GitHubApp{ID: 7, InstallationID: 8, PrivateKey: "k"}, git: git.Credentials{SSH: git.SSHKey{Identity: []byte("i")}}},
 		},
 		{
 			name:    "a GitHub App without its installation",

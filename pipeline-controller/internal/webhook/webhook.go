@@ -19,6 +19,7 @@ limitations under the License.
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -125,7 +126,8 @@ func (r *Receiver) key(ctx context.Context, name types.NamespacedName) ([]byte, 
 	case err != nil:
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	return secret.Data[secretKey], nil
+	// A file that the key was read from ends in a line feed, which is no part of what the host was told.
+	return bytes.TrimRight(secret.Data[secretKey], "\r\n"), nil
 }
 
 // authentic tells whether the host has signed the body. GitHub and Gitea sign it by HMAC; GitLab sends the key itself.
