@@ -86,7 +86,11 @@ func List(content []byte, only Key, rev string) []Marker {
 		}
 		edit := byKey[m.key][node]
 		markers[i].Value, markers[i].FieldLine = node.Value, src.lineOf(edit.start)+1
-		markers[i].Old, markers[i].New = src.content[edit.start:edit.end], strings.TrimPrefix(edit.text, " ")
+		markers[i].Old, markers[i].New = src.content[edit.start:edit.end], edit.text
+		if edit.start == edit.end {
+			// A blank keeps what is filled in apart from what is before it.
+			markers[i].New = strings.TrimPrefix(edit.text, " ")
+		}
 	}
 	wrong := checkAll(byKey, docs, content)
 	for i, m := range markers {
