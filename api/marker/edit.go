@@ -85,7 +85,8 @@ func (s *source) belowMarkers(line int) int {
 
 // edit returns how value is written into f.
 func (s *source) edit(f field, value string) (edit, error) {
-	if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	unprintable := strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) })
+	if unprintable || !utf8.ValidString(value) || strings.Trim(value, blanks) == "" {
 		return edit{}, fmt.Errorf("the value %q can't be written safely", value)
 	}
 	n := f.value

@@ -367,6 +367,7 @@ func TestSetRefuses(t *testing.T) {
 		{"the digest of a chart", "tag: v1 # " + part("digest") + "\n", "1.2.3", `app.yaml:1: revision "1.2.3" has no digest`},
 		{"the commit of an OCI artifact", "tag: v1 # " + part("commit") + "\n", "v1@sha256:" + commit, "has no commit"},
 		{"the tag of a commit", "tag: v1 # " + part("tag") + "\n", "sha1:" + commit, "has no tag"},
+		{"a revision of nothing but blanks", "tag: |-1  # M!\n v1\n", "  ", "can't be written safely"},
 		{"a revision with a newline", "tag: v1 # M!\n", "v1\nb: c", `app.yaml:1: the value "v1\nb: c" can't be written safely`},
 		{"a revision with a control character", "tag: 'v1' # M!\n", "v1\x00", "can't be written safely"},
 		{"a revision that is not UTF-8", "tag: \"v1\" # M!\n", "v1\xff", "can't be written safely"},
