@@ -145,11 +145,15 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
+	uncached, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: scheme, Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
 	noCrossNamespaceRefs := opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces
 	clusters, err := leafcluster.New(leafcluster.Options{
 		Config:               mgr.GetConfig(),
 		Client:               mgr.GetHTTPClient(),
-		Reader:               mgr.GetAPIReader(),
+		Objects:              uncached,
 		Mapper:               mgr.GetRESTMapper(),
 		Namespace:            onlyNamespace,
 		NoCrossNamespaceRefs: noCrossNamespaceRefs,

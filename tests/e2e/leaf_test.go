@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -77,7 +78,9 @@ var _ = Describe("A target in another cluster", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		dir := GinkgoT().TempDir()
 		audit = filepath.Join(dir, "audit.log")
-		leaf = startAudited(ctx, dir, audit)
+		policy := filepath.Join(dir, "policy.yaml")
+		Expect(os.WriteFile(policy, []byte(leafAudit), 0o600)).To(Succeed())
+		leaf = startLeaf(ctx, dir, "--audit-policy-file="+policy, "--audit-log-path="+audit)
 		var err error
 		admin, err = client.New(leaf.Config, client.Options{})
 		Expect(err).NotTo(HaveOccurred())
@@ -286,15 +289,13 @@ spec:
 	})
 })
 
-// startAudited starts a control plane whose API server takes down what leafUser asks. A cluster takes its programs from KUBEBUILDER_ASSETS;
-// there, this puts one that adds the flags.
-func startAudited(ctx context.Context, dir, log string) *localcluster.Cluster {
+// startLeaf starts a control plane whose API server has further flags. A cluster takes its programs from KUBEBUILDER_ASSETS; there, this
+// puts one that adds them.
+func startLeaf(ctx context.Context, dir string, flags ...string) *localcluster.Cluster {
 	GinkgoHelper()
 	program, err := world.Cluster.Program("kube-apiserver")
 	Expect(err).NotTo(HaveOccurred())
-	policy := filepath.Join(dir, "policy.yaml")
-	Expect(os.WriteFile(policy, []byte(leafAudit), 0o600)).To(Succeed())
-	script := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\" '--audit-policy-file=%s' '--audit-log-path=%s'\n", program, policy, log)
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\" '%s'\n", program, strings.Join(flags, "' '"))
 	assets := filepath.Join(dir, "assets")
 	Expect(os.Mkdir(assets, 0o700)).To(Succeed())
 	Expect(os.WriteFile(filepath.Join(assets, "kube-apiserver"), []byte(script), 0o700)).To(Succeed())

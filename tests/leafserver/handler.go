@@ -57,7 +57,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) bool {
 	}
 	s.mu.Lock()
 	s.requests = append(s.requests, request)
-	hung, refuse := s.hung, s.refuse
+	hung, accepts, refuse := s.hung, s.accepts, s.refuse
 	s.mu.Unlock()
 	if hung != nil {
 		select {
@@ -66,7 +66,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) bool {
 			return false
 		}
 	}
-	if !s.accepts(request.User) {
+	if !accepts(request.User) {
 		status(w, http.StatusUnauthorized)
 		return false
 	}

@@ -61,7 +61,7 @@ type Server struct {
 	mu       sync.Mutex
 	serving  *http.Server // nil while it is stopped
 	kinds    []Kind
-	tokens   []string
+	accepts  func(token string) bool
 	refuse   func(Request) int
 	hung     chan struct{} // closed when it answers again; nil while it does
 	requests []Request
@@ -87,7 +87,7 @@ func Start(kinds ...Kind) (*Server, error) { return StartAt("127.0.0.1:0", kinds
 
 // StartAt starts a server at an address.
 func StartAt(address string, kinds ...Kind) (*Server, error) {
-	s := &Server{address: address, objects: newStore(), kinds: kinds, tokens: []string{Token}, open: map[net.Conn]struct{}{}}
+	s := &Server{address: address, objects: newStore(), kinds: kinds, accepts: oneOf(Token), open: map[net.Conn]struct{}{}}
 	s.handler = s.routes()
 	return s, s.Resume()
 }
@@ -184,10 +184,17 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 }
 
 // Accept makes the server accept these tokens and no others.
-func (s *Server) Accept(tokens ...string) {
+func (s *Server) Accept(tokens ...string) { s.AcceptIf(oneOf(tokens...)) }
+
+// AcceptIf makes the server accept those tokens that the function takes.
+func (s *Server) AcceptIf(accepts func(token string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens = tokens
+	s.accepts = accepts
+}
+
+func oneOf(tokens ...string) func(string) bool {
+	return func(token string) bool { return slices.Contains(tokens, token) }
 }
 
 // Serve makes the server serve these kinds and no others. Watches on others end, as when a CRD is deleted.
@@ -244,10 +251,4 @@ func (s *Server) served(match func(Kind) bool) []Kind {
 		}
 	}
 	return found
-}
-
-func (s *Server) accepts(token string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(s.tokens, token)
 }

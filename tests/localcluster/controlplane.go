@@ -110,7 +110,9 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 		"--tls-private-key-file="+files.servingKey,
 		"--token-auth-file="+files.tokens,
 		"--authorization-mode=RBAC",
-		"--service-account-issuer=https://kubernetes.default.svc",
+		// Others can look up who issued a token, and its keys.
+		"--service-account-issuer="+c.Config.Host,
+		"--service-account-jwks-uri="+c.Config.Host+"/openid/v1/jwks",
 		"--service-account-key-file="+files.serviceAccountKey,
 		"--service-account-signing-key-file="+files.serviceAccountKey,
 		"--service-cluster-ip-range=10.0.0.0/24", // ServiceAddress is its first

@@ -37,9 +37,10 @@ type CrossNamespaceClusterReference struct {
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
 
-	// Kind of the object that stands for the cluster: 'GitopsCluster', 'Cluster' of Cluster API, or 'Secret', which holds a
-	// kubeconfig under the key 'value', 'value.yaml' or 'kubeconfig'.
-	// +kubebuilder:validation:Enum=GitopsCluster;Cluster;Secret
+	// Kind of the object that stands for the cluster: 'GitopsCluster', 'Cluster' of Cluster API, 'Secret', which holds a kubeconfig under
+	// the key 'value', 'value.yaml' or 'kubeconfig', or 'ConfigMap', which has the keys that Flux's 'spec.kubeConfig.configMapRef' defines
+	// for workload identity, 'serviceAccountName' among them.
+	// +kubebuilder:validation:Enum=GitopsCluster;Cluster;Secret;ConfigMap
 	// +required
 	Kind string `json:"kind"`
 
@@ -47,8 +48,8 @@ type CrossNamespaceClusterReference struct {
 	// +required
 	Name string `json:"name"`
 
-	// Namespace of the object that stands for the cluster. Defaults to the namespace of the Pipeline. A Secret is taken from there
-	// only.
+	// Namespace of the object that stands for the cluster. Defaults to the namespace of the Pipeline. A Secret or ConfigMap is
+	// taken from there only.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }

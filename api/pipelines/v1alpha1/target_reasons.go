@@ -48,8 +48,10 @@ const (
 	ClusterNotReadyReason = "ClusterNotReady"
 	// SecretNotFoundReason says that the Secret with the kubeconfig does not exist, or can't be read.
 	SecretNotFoundReason = "SecretNotFound"
-	// InvalidKubeconfigReason says that the Secret has no kubeconfig that can be used.
+	// InvalidKubeconfigReason says that the Secret has no kubeconfig that can be used, or the ConfigMap says nothing that is as good.
 	InvalidKubeconfigReason = "InvalidKubeconfig"
+	// TokenUnavailableReason says that there is no token for the ServiceAccount that the ConfigMap names.
+	TokenUnavailableReason = "TokenUnavailable"
 )
 
 // ClusterReachable tells whether the cluster of a target answers, and lets the controller in, as far as the target's reason tells.

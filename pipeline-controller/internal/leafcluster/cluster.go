@@ -97,7 +97,7 @@ func (c *cluster) resolve(ctx context.Context, known resolved) resolved {
 	}
 	connection, err := newConnection(c.clusters, config)
 	if err != nil {
-		c.disconnect(failed(pipelinesv1.InvalidKubeconfigReason, "Secret %s: its kubeconfig can't be used", now.secret))
+		c.disconnect(failed(pipelinesv1.InvalidKubeconfigReason, "the kubeconfig of %s can't be used", c.key))
 		return now
 	}
 	c.connect(connection)

@@ -76,8 +76,9 @@ type Options struct {
 	// Config and Client reach the API server of the management cluster.
 	Config *rest.Config
 	Client *http.Client
-	// Reader reads objects of the management cluster past any cache. It knows Secrets and GitopsClusters.
-	Reader client.Reader
+	// Objects reads objects of the management cluster past any cache, and makes tokens for its ServiceAccounts. It knows GitopsClusters
+	// and the core group.
+	Objects client.Client
 	// Mapper knows which kinds the management cluster has.
 	Mapper apimeta.RESTMapper
 	// Namespace confines what is looked at in the management cluster to one namespace. Default: all.
@@ -117,7 +118,7 @@ type Clusters struct {
 func New(options Options) (*Clusters, error) {
 	timing := options.Timing.withDefaults()
 	c := &Clusters{
-		resolver:             &resolver{reader: options.Reader, mapper: options.Mapper},
+		resolver:             &resolver{client: options.Objects, mapper: options.Mapper},
 		namespace:            options.Namespace,
 		noCrossNamespaceRefs: options.NoCrossNamespaceRefs,
 		timing:               timing,

@@ -359,6 +359,11 @@ func TestATargetIsRefused(t *testing.T) {
 			reason: pipelinesv1.CrossNamespaceDeniedReason, message: "a Secret is taken from the Pipeline's own namespace only",
 		},
 		{
+			name:   "in a cluster that a ConfigMap of another namespace stands for",
+			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("ConfigMap", "other")},
+			reason: pipelinesv1.CrossNamespaceDeniedReason, message: "a ConfigMap is taken from the Pipeline's own namespace only",
+		},
+		{
 			name:    "in a cluster of another namespace, where references to other namespaces are denied",
 			target:  pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("GitopsCluster", "other")},
 			options: func(o *leafcluster.Options) { o.NoCrossNamespaceRefs = true },
@@ -366,8 +371,8 @@ func TestATargetIsRefused(t *testing.T) {
 		},
 		{
 			name:   "in a cluster that an object of some other kind stands for",
-			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("ConfigMap", "")},
-			reason: pipelinesv1.InvalidTargetReason, message: "no cluster is found by a kind ConfigMap",
+			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("Deployment", "")},
+			reason: pipelinesv1.InvalidTargetReason, message: "no cluster is found by a kind Deployment",
 		},
 		{
 			name: "in a cluster that a kind of the same name in another group stands for",

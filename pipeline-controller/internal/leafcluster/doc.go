@@ -23,8 +23,8 @@ limitations under the License.
 //
 // There are three things with a life of their own, each with one goroutine:
 //
-//   - A cluster is an object that stands for one: a GitopsCluster, a Cluster of Cluster API, a Secret. It finds the kubeconfig, and finds
-//     it again from time to time.
+//   - A cluster is an object that stands for one: a GitopsCluster, a Cluster of Cluster API, a Secret, a ConfigMap. It finds the
+//     kubeconfig, or what is as good, and finds it again from time to time.
 //   - A connection is made from the content of a kubeconfig. It asks the API server for a sign of life at intervals. While there are some,
 //     its watches run; when there have been none for too long, they end, and it is connected anew. Objects that lead to the same
 //     kubeconfig share it, and another kubeconfig is another connection: what was seen through the one before says nothing of it.

@@ -37,7 +37,7 @@ import (
 
 // failure says why targets can't be known.
 type failure struct {
-	// reason is one of package target.
+	// reason is one of a pipelinesv1.TargetStatus.
 	reason string
 	// message is the same each time the same thing fails, so that a status that quotes it doesn't change for nothing.
 	message string
@@ -48,6 +48,9 @@ type failure struct {
 func failed(reason, format string, args ...any) *failure {
 	return &failure{reason: reason, message: fmt.Sprintf(format, args...)}
 }
+
+// Error makes it an error, of those that requests fail with.
+func (f *failure) Error() string { return f.message }
 
 // at dates a failure: from when on the one before it has been so if it is of the same kind, else from a time.
 func (f *failure) at(before *failure, since time.Time) *failure {
@@ -77,9 +80,12 @@ var (
 // failureOf says what the failure of a request to a server means. Addresses of our own side, which differ each time, are left out, and
 // so is all that came from the server.
 func failureOf(server string, err error) *failure {
+	var known *failure
 	var status apierrors.APIStatus
 	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, &known):
+		return known
 	case errors.As(err, &status):
 		return failureOfStatus(server, int(status.Status().Code))
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:

@@ -33,10 +33,10 @@ import (
 // kubeconfigKeys are the keys of a Secret under which a kubeconfig is looked for, in this order.
 var kubeconfigKeys = []string{"value", "value.yaml", "kubeconfig"}
 
-// fingerprint identifies the content of a kubeconfig.
+// fingerprint identifies the content of a kubeconfig, or what takes its place.
 type fingerprint [sha256.Size]byte
 
-// kubeconfig is what a Secret says of a cluster.
+// kubeconfig is what a Secret says of a cluster, or a ConfigMap.
 type kubeconfig struct {
 	fingerprint fingerprint
 	config      *rest.Config

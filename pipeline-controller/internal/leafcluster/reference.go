@@ -32,6 +32,8 @@ const (
 	capiGroup = "cluster.x-k8s.io"
 	// secretKind is a Secret with a kubeconfig, as Flux's own spec.kubeConfig.secretRef takes it.
 	secretKind = "Secret"
+	// configMapKind is a ConfigMap that says how to connect by workload identity, as Flux's spec.kubeConfig.configMapRef takes it.
+	configMapKind = "ConfigMap"
 )
 
 // groupOf has the API group of each kind that stands for a cluster.
@@ -39,6 +41,7 @@ var groupOf = map[string]string{
 	gitopsv1.GitopsClusterKind: gitopsv1.GroupVersion.Group,
 	capiKind:                   capiGroup,
 	secretKind:                 "",
+	configMapKind:              "",
 }
 
 // clusterKey identifies an object that stands for a cluster. The zero value is the management cluster.
@@ -95,8 +98,8 @@ func (c *Clusters) locateCluster(namespace string, ref *pipelinesv1.CrossNamespa
 	}
 	switch {
 	case key.Namespace == namespace:
-	case ref.Kind == secretKind:
-		return key, failed(pipelinesv1.CrossNamespaceDeniedReason, "clusterRef: a Secret is taken from the Pipeline's own namespace only")
+	case group == "":
+		return key, failed(pipelinesv1.CrossNamespaceDeniedReason, "clusterRef: a %s is taken from the Pipeline's own namespace only", ref.Kind)
 	case c.noCrossNamespaceRefs:
 		return key, failed(pipelinesv1.CrossNamespaceDeniedReason, "clusterRef: the controller allows no references to other namespaces")
 	}

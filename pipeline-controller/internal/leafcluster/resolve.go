@@ -43,20 +43,35 @@ const capiSuffix = "-kubeconfig"
 // resolver finds the kubeconfig of the cluster that an object stands for. Objects are read one by one, past any cache: the controller may
 // not list Secrets, and the kinds need not be installed.
 type resolver struct {
-	reader client.Reader
+	client client.Client
 	mapper apimeta.RESTMapper
 }
 
-// resolved is where a kubeconfig was found, so that its content is read again only when it has changed.
+// resolved is what a kubeconfig was made from, so that it is made again only when that has changed.
 type resolved struct {
-	secret          types.NamespacedName
+	// from is the Secret or ConfigMap.
+	from version
+	// account is the ServiceAccount that a ConfigMap names.
+	account version
+}
+
+// version is an object as it was at some time.
+type version struct {
+	types.NamespacedName
 	uid             types.UID
 	resourceVersion string
+}
+
+func versionOf(obj client.Object) version {
+	return version{client.ObjectKeyFromObject(obj), obj.GetUID(), obj.GetResourceVersion()}
 }
 
 // resolve returns the kubeconfig of a cluster, or nil if it is the same as before; or why there is none, which is a definite answer. An
 // error is none: the API server doesn't tell.
 func (r *resolver) resolve(ctx context.Context, key clusterKey, before resolved) (*kubeconfig, resolved, *failure, error) {
+	if key.kind == configMapKind {
+		return r.resolveIdentity(ctx, key.NamespacedName, before)
+	}
 	secret, refused, err := r.secretOf(ctx, key)
 	if refused != nil || err != nil {
 		return nil, resolved{}, refused, err
@@ -67,7 +82,7 @@ func (r *resolver) resolve(ctx context.Context, key clusterKey, before resolved)
 	if refused, err := r.get(ctx, secret, metadata, pipelinesv1.SecretNotFoundReason); refused != nil || err != nil {
 		return nil, resolved{}, refused, err
 	}
-	now := resolved{secret: secret, uid: metadata.UID, resourceVersion: metadata.ResourceVersion}
+	now := resolved{from: versionOf(metadata)}
 	if now == before {
 		return nil, now, nil, nil
 	}
@@ -75,7 +90,7 @@ func (r *resolver) resolve(ctx context.Context, key clusterKey, before resolved)
 	if refused, err := r.get(ctx, secret, content, pipelinesv1.SecretNotFoundReason); refused != nil || err != nil {
 		return nil, resolved{}, refused, err
 	}
-	now.uid, now.resourceVersion = content.UID, content.ResourceVersion
+	now.from = versionOf(content)
 	config, err := parseKubeconfig(content.Data)
 	if err != nil {
 		return nil, now, failed(pipelinesv1.InvalidKubeconfigReason, "Secret %s: %s", secret, err), nil
@@ -127,7 +142,7 @@ func (r *resolver) capiCluster(ctx context.Context, name types.NamespacedName) (
 // get reads an object. That it does not exist is a definite answer, for which the reason is given.
 func (r *resolver) get(ctx context.Context, name types.NamespacedName, obj client.Object, missing string) (*failure, error) {
 	kind := kindOf(obj)
-	err := r.reader.Get(ctx, name, obj)
+	err := r.client.Get(ctx, name, obj)
 	switch {
 	case apimeta.IsNoMatchError(err):
 		return notInstalled(kind.Kind, kind.Group), nil
@@ -145,6 +160,8 @@ func kindOf(obj client.Object) schema.GroupVersionKind {
 	switch obj.(type) {
 	case *corev1.Secret:
 		return corev1.SchemeGroupVersion.WithKind(secretKind)
+	case *corev1.ConfigMap:
+		return corev1.SchemeGroupVersion.WithKind(configMapKind)
 	case *gitopsv1.GitopsCluster:
 		return gitopsv1.GroupVersion.WithKind(gitopsv1.GitopsClusterKind)
 	}

@@ -75,6 +75,7 @@ type world struct {
 	management *leafserver.Server
 	// objects are those of the management cluster that kubeconfigs are found by.
 	objects client.Client
+	issuer  *issuer
 	queue   *queue
 	stop    context.CancelFunc
 }
@@ -82,17 +83,19 @@ type world struct {
 func newWorld(t testing.TB, change ...func(*leafcluster.Options)) *world {
 	t.Helper()
 	g := NewWithT(t)
-	w := &world{t: t, management: newLeaf(t), queue: &queue{}}
+	w := &world{t: t, management: newLeaf(t), issuer: &issuer{lifetime: time.Hour}, queue: &queue{}}
 	scheme := runtime.NewScheme()
 	g.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	g.Expect(gitopsv1.AddToScheme(scheme)).To(Succeed())
 	capi := schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
 	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{capi, corev1.SchemeGroupVersion, gitopsv1.GroupVersion})
 	mapper.Add(capi.WithKind("Cluster"), apimeta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), apimeta.RESTScopeNamespace)
+	for _, kind := range []string{"Secret", "ConfigMap", "ServiceAccount"} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), apimeta.RESTScopeNamespace)
+	}
 	mapper.Add(gitopsv1.GroupVersion.WithKind("GitopsCluster"), apimeta.RESTScopeNamespace)
 	w.objects = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithStatusSubresource(&gitopsv1.GitopsCluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{SubResourceCreate: w.issuer.create, List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 			t.Errorf("%T was listed", list)
 			return nil
 		}}).Build()
@@ -102,7 +105,7 @@ func newWorld(t testing.TB, change ...func(*leafcluster.Options)) *world {
 	}
 	httpClient, err := rest.HTTPClientFor(config)
 	g.Expect(err).NotTo(HaveOccurred())
-	options := leafcluster.Options{Config: config, Client: httpClient, Reader: w.objects, Mapper: mapper, Timing: quick}
+	options := leafcluster.Options{Config: config, Client: httpClient, Objects: w.objects, Mapper: mapper, Timing: quick}
 	for _, c := range change {
 		c(&options)
 	}
