@@ -45,7 +45,14 @@ const (
 	longestIdle = 2 * time.Hour
 	// mostFetches is how often a clone is added to. What it once held and no longer needs is on disk until it is made anew.
 	mostFetches = 100
+
+	// patience is how long a clone's next user waits for the one before. A large repository may take minutes the first time, and who waits
+	// keeps a worker from other repositories.
+	patience = 15 * time.Second
 )
+
+// ErrBusy says that the repository was used by somebody else for as long as one may wait.
+var ErrBusy = errors.New("another promotion in the same repository takes long")
 
 // Clones keeps repositories on disk from one use to the next, so that only
 // what has changed since is fetched, and read. They are kept apart by the
@@ -56,6 +63,8 @@ type Clones struct {
 
 	mu     sync.Mutex
 	clones map[cloneKey]*clone
+
+	patience time.Duration
 }
 
 type cloneKey [sha256.Size]byte
@@ -80,7 +89,7 @@ func NewClones(dir string) (*Clones, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	return &Clones{dir: dir, clones: map[cloneKey]*clone{}}, os.MkdirAll(dir, 0o700)
+	return &Clones{dir: dir, clones: map[cloneKey]*clone{}, patience: patience}, os.MkdirAll(dir, 0o700)
 }
 
 // Close removes all clones. None may be in use.
@@ -88,8 +97,8 @@ func (c *Clones) Close() error { return os.RemoveAll(c.dir) }
 
 // Checkout returns the newest commit of a branch, of which it fetches what
 // isn't on disk yet. The repository is the caller's alone until Close. The
-// error is ErrBranchNotFound, ErrRepositoryNotFound or ErrUnauthorized where
-// one of them is the matter.
+// error is ErrBranchNotFound, ErrRepositoryNotFound, ErrUnauthorized or ErrBusy
+// where one of them is the matter.
 func (c *Clones) Checkout(ctx context.Context, remote Remote, branch string) (_ *Checkout, err error) {
 	name, err := branchReference(branch)
 	if err != nil {
@@ -151,11 +160,13 @@ func (c *Clones) hold(ctx context.Context, key cloneKey) (*clone, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, ErrBusy)
+	defer cancel()
 	select {
 	case wanted.held <- struct{}{}:
 		return wanted, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for another promotion in the same repository: %w", ctx.Err())
+		return nil, context.Cause(ctx)
 	}
 }
 

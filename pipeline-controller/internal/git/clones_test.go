@@ -102,10 +102,13 @@ func TestAClonesNextUserWaitsForTheOneBefore(t *testing.T) {
 	holder, err := clones.Checkout(t.Context(), s.remote("fleet"), "main")
 	g.Expect(err).NotTo(HaveOccurred())
 
-	impatient, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = clones.Checkout(impatient, s.remote("fleet"), "main")
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = clones.Checkout(stopped, s.remote("fleet"), "main")
 	g.Expect(err).To(MatchError(context.Canceled))
+	impatient := &Clones{dir: clones.dir, clones: clones.clones, patience: time.Millisecond}
+	_, err = impatient.Checkout(t.Context(), s.remote("fleet"), "main")
+	g.Expect(err).To(MatchError(ErrBusy))
 
 	var all sync.WaitGroup
 	for range 20 {
