@@ -40,8 +40,10 @@ const (
 	dialTimeout = 5 * time.Second
 	// requestTimeout bounds every request but a watch.
 	requestTimeout = 30 * time.Second
-	// maxAnswer bounds the body of every answer but a watch's. A page of a list may hold some hundred objects of a few 100 KB.
+	// maxAnswer bounds the body of a list. A page of it may hold some hundred objects of a few 100 KB.
 	maxAnswer = 64 << 20
+	// maxDocument bounds the body of what tells of the API server itself.
+	maxDocument = 1 << 20
 	// maxDrained is what is read of an answer that nobody looks at, so that its connection can be used again.
 	maxDrained = 4 << 10
 
@@ -152,8 +154,8 @@ func (a *api) get(ctx context.Context, path []string, query url.Values) (io.Read
 	return nil, statusError(response.StatusCode)
 }
 
-// read returns a whole answer.
-func (a *api) read(ctx context.Context, path []string, query url.Values) ([]byte, error) {
+// read returns a whole answer, which may have so many bytes.
+func (a *api) read(ctx context.Context, path []string, query url.Values, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	body, err := a.get(ctx, path, query)
@@ -161,11 +163,11 @@ func (a *api) read(ctx context.Context, path []string, query url.Values) ([]byte
 		return nil, err
 	}
 	defer body.Close()
-	content, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	content, err := io.ReadAll(io.LimitReader(body, most+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(content) > maxAnswer {
+	if int64(len(content)) > most {
 		return nil, errTooLarge
 	}
 	return content, nil

@@ -142,7 +142,7 @@ func (c *connection) connect(ctx context.Context, first bool) error {
 func (c *connection) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timing().ProbeTimeout)
 	defer cancel()
-	_, err := c.api.read(ctx, []string{"version"}, nil)
+	_, err := c.api.read(ctx, []string{"version"}, nil, maxDocument)
 	if apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) {
 		// It is the server that says so.
 		c.api.touch()
@@ -295,7 +295,7 @@ func (c *connection) live(ctx context.Context, key watchKey, name types.Namespac
 	found, err := c.kinds.resource(ctx, key.kind)
 	if err == nil {
 		var content []byte
-		if content, err = c.api.read(ctx, append(found.path(name.Namespace), name.Name), nil); err == nil {
+		if content, err = c.api.read(ctx, append(found.path(name.Namespace), name.Name), nil, maxEvent); err == nil {
 			var object *observed
 			if object, err = observe(content, found.kind); err == nil {
 				return object.state

@@ -17,6 +17,7 @@ limitations under the License.
 package leafcluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,13 +30,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
-// maxEvent bounds one event of a watch: an API server takes no objects larger than some 3 MB.
-const maxEvent = 16 << 20
+const (
+	// maxEvent bounds one event of a watch: an API server takes no objects larger than some 3 MB.
+	maxEvent = 16 << 20
+	// maxField bounds each field of a status that is decoded. No controller writes as much.
+	maxField = 256 << 10
+)
 
 // observed is all that is kept of an application object.
 type observed struct {
@@ -56,16 +62,57 @@ func (o *observed) DeepCopyObject() runtime.Object {
 	return &deep
 }
 
-// observe takes from an object what is kept.
+// observe takes from an object what is kept. The rest is not decoded: it would take many times its size.
 func observe(raw []byte, kind schema.GroupVersionKind) (*observed, error) {
-	obj := &unstructured.Unstructured{}
-	if utiljson.Unmarshal(raw, &obj.Object) != nil {
+	var object struct {
+		Metadata struct {
+			Namespace, Name, ResourceVersion string
+			UID                              types.UID
+			Generation                       int64
+		}
+		Status json.RawMessage
+	}
+	if json.Unmarshal(raw, &object) != nil {
 		return nil, errNonsense
 	}
+	metadata := object.Metadata
+	if len(metadata.Namespace) > validation.DNS1123LabelMaxLength || len(metadata.Name) > validation.DNS1123SubdomainMaxLength {
+		return nil, errNonsense
+	}
+	status, err := observeStatus(object.Status)
+	if err != nil {
+		return nil, err
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"status": status}}
 	obj.SetGroupVersionKind(kind)
+	obj.SetNamespace(metadata.Namespace)
+	obj.SetName(metadata.Name)
+	obj.SetUID(metadata.UID)
+	obj.SetGeneration(metadata.Generation)
 	o := &observed{state: target.StateOf(obj)}
-	o.Namespace, o.Name, o.ResourceVersion = obj.GetNamespace(), obj.GetName(), obj.GetResourceVersion()
+	o.Namespace, o.Name, o.ResourceVersion = metadata.Namespace, metadata.Name, metadata.ResourceVersion
 	return o, nil
+}
+
+// observeStatus takes from a status what target.StateOf reads.
+func observeStatus(raw json.RawMessage) (map[string]any, error) {
+	var fields struct{ ObservedGeneration, LastAppliedRevision, Conditions, History json.RawMessage }
+	// A status of another shape has none of them.
+	_ = json.Unmarshal(raw, &fields)
+	status := map[string]any{}
+	for name, field := range map[string]json.RawMessage{
+		"observedGeneration": fields.ObservedGeneration, "lastAppliedRevision": fields.LastAppliedRevision,
+		"conditions": fields.Conditions, "history": fields.History,
+	} {
+		if len(field) > maxField {
+			return nil, errTooLarge
+		}
+		var value any
+		if len(field) > 0 && utiljson.Unmarshal(field, &value) == nil && value != nil {
+			status[name] = value
+		}
+	}
+	return status, nil
 }
 
 // observedList is a page of a list.
@@ -85,17 +132,31 @@ func (l *observedList) DeepCopyObject() runtime.Object {
 	return &deep
 }
 
-// observeList takes from a page what is kept of each object.
-func observeList(content []byte, kind schema.GroupVersionKind) (*observedList, error) {
+// observeList takes from a page what is kept of each object, of which there may be a number.
+func observeList(content []byte, kind schema.GroupVersionKind, most int) (*observedList, error) {
 	var page struct {
-		Metadata metav1.ListMeta   `json:"metadata"`
-		Items    []json.RawMessage `json:"items"`
+		Metadata metav1.ListMeta `json:"metadata"`
+		Items    json.RawMessage `json:"items"`
 	}
 	if json.Unmarshal(content, &page) != nil || page.Metadata.ResourceVersion == "" {
 		return nil, errNonsense
 	}
-	list := &observedList{ListMeta: page.Metadata, Items: make([]observed, 0, len(page.Items))}
-	for _, raw := range page.Items {
+	list := &observedList{ListMeta: page.Metadata}
+	// One by one: a page may have millions of small ones.
+	items := json.NewDecoder(bytes.NewReader(page.Items))
+	if token, _ := items.Token(); token == nil {
+		return list, nil
+	} else if token != json.Delim('[') {
+		return nil, errNonsense
+	}
+	for items.More() {
+		if len(list.Items) == most {
+			return nil, errTooMany
+		}
+		var raw json.RawMessage
+		if items.Decode(&raw) != nil {
+			return nil, errNonsense
+		}
 		object, err := observe(raw, kind)
 		if err != nil {
 			return nil, err

@@ -140,7 +140,7 @@ func (k *kinds) versions(ctx context.Context, group string) ([]string, error) {
 
 // ask reads a document of the discovery. What does not exist there is a kind that does not.
 func (k *kinds) ask(ctx context.Context, into any, path ...string) error {
-	content, err := k.api.read(ctx, append([]string{"apis"}, path...), nil)
+	content, err := k.api.read(ctx, append([]string{"apis"}, path...), nil, maxDocument)
 	if apierrors.IsNotFound(err) {
 		return errNoKind
 	}

@@ -19,6 +19,7 @@ package leafcluster
 import (
 	"context"
 	"errors"
+	"math"
 	"net/url"
 	"strconv"
 	"sync"
@@ -176,17 +177,19 @@ func (l *listerWatcher) page(ctx context.Context, options metav1.ListOptions) (*
 	} else {
 		l.listed = 0
 	}
-	content, err := l.connection.api.read(ctx, l.resource.path(l.key.namespace), query)
+	content, err := l.connection.api.read(ctx, l.resource.path(l.key.namespace), query, maxAnswer)
 	if err != nil {
 		return nil, err
 	}
-	list, err := observeList(content, l.resource.kind)
+	most := math.MaxInt
+	if l.connection.isLeaf() {
+		most = maxObjects - l.listed
+	}
+	list, err := observeList(content, l.resource.kind, most)
 	if err != nil {
 		return nil, err
 	}
-	if l.listed += len(list.Items); l.listed > maxObjects && l.connection.isLeaf() {
-		return nil, errTooMany
-	}
+	l.listed += len(list.Items)
 	return list, nil
 }
 
