@@ -196,6 +196,10 @@ func (c *connection) stillThere(ctx context.Context) error {
 
 // begin starts a session with its watches. Pipelines are told by these, when something is known of their targets.
 func (c *connection) begin(session context.Context) *sync.WaitGroup {
+	// Before there is a session: what was seen in the one before must not be taken for seen in this one.
+	for _, w := range c.clusters.watchesOf(c) {
+		w.restart()
+	}
 	c.clusters.mu.Lock()
 	defer c.clusters.mu.Unlock()
 	c.session, c.running, c.failure = session, &sync.WaitGroup{}, nil

@@ -17,6 +17,7 @@ limitations under the License.
 package leafcluster
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -24,6 +25,10 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
 var someKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
@@ -60,4 +65,24 @@ func TestANameThatIsNoneIsNotKept(t *testing.T) {
 		_, err := observe([]byte(`{"metadata":{"`+field+`":"`+strings.Repeat("x", 254)+`"}}`), someKind)
 		NewWithT(t).Expect(err).To(MatchError(errNonsense))
 	}
+}
+
+func TestWhatWasSeenBeforeAConnectionWasLostDoesNotCountAfterwards(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what the new session starts doesn't run by itself
+	g := NewWithT(t)
+	api, err := newAPI(&rest.Config{Host: "https://127.0.0.1:1"})
+	g.Expect(err).NotTo(HaveOccurred())
+	connection := connectionTo(&Clusters{timing: Timing{}.withDefaults()}, api)
+	connection.kubeconfig = &kubeconfig{}
+	app := types.NamespacedName{Namespace: "prod", Name: "app"}
+	w := newWatch(watchKey{kind: someKind, namespace: "prod"}, connection)
+	w.states, w.synced = map[types.NamespacedName]target.State{app: {Known: true, Ready: true, Revision: "old"}}, true
+	connection.watches[w.key] = w
+
+	session, end := context.WithCancel(t.Context())
+	running := connection.begin(session)
+	state := w.read(app)
+	end()
+	running.Wait()
+	g.Expect(state.Known).To(BeFalse())
 }

@@ -76,7 +76,7 @@ type watch struct {
 	states map[types.NamespacedName]target.State
 	// missing tells since when a wanted object is known not to exist. Guarded by mu.
 	missing map[types.NamespacedName]time.Time
-	// started is when run began, and synced whether it has listed since then. Guarded by mu.
+	// started is when the session began, or the watch in it, and synced whether it has listed since then. Guarded by mu.
 	started time.Time
 	synced  bool
 	// failing is why the objects can't be listed or watched now; nil if they can. Guarded by mu.
@@ -88,14 +88,20 @@ type watch struct {
 }
 
 func newWatch(key watchKey, connection *connection) *watch {
-	return &watch{key: key, connection: connection, users: map[*cluster]struct{}{}, started: time.Now()}
+	return &watch{
+		key: key, connection: connection, users: map[*cluster]struct{}{}, started: time.Now(), told: pipelinesv1.ConnectingReason,
+	}
+}
+
+// restart has the states not hold any more until they are listed anew.
+func (w *watch) restart() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started, w.synced, w.failing, w.told = time.Now(), false, nil, pipelinesv1.ConnectingReason
 }
 
 // run lists and watches until the context ends.
 func (w *watch) run(ctx context.Context) {
-	w.mu.Lock()
-	w.started, w.synced, w.failing, w.told = time.Now(), false, nil, pipelinesv1.ConnectingReason
-	w.mu.Unlock()
 	// Whatever goes wrong is told in the status of the Pipelines concerned. The reflector would log it each time.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	timing := w.connection.timing()
