@@ -862,3 +862,54 @@ func forbidObjects(r leafserver.Request) int {
 	}
 	return 0
 }
+
+func TestALeafWhoseListsHaveExpiredIsUnknown(t *testing.T) {
+	gone := func(r leafserver.Request) int {
+		if strings.Contains(r.Path, "/namespaces/") {
+			return http.StatusGone
+		}
+		return 0
+	}
+	answers := And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("answers 410 Gone")))
+	t.Run("after the time of grace", func(t *testing.T) {
+		g := NewWithT(t)
+		w := newWorld(t)
+		leaf := newAppLeaf(t)
+		w.connect("eu", leaf)
+		p := pipeline("p", inCluster("eu"))
+		w.watch(p)
+		leaf.Refuse(gone)
+		leaf.Disconnect()
+		leaf.Put(app("v2"))
+		g.Eventually(w.state(p), 5*time.Second).Should(answers)
+	})
+	t.Run("from the start", func(t *testing.T) {
+		g := NewWithT(t)
+		w := newWorld(t)
+		leaf := newAppLeaf(t)
+		leaf.Refuse(gone)
+		w.connect("eu", leaf)
+		p := pipeline("p", inCluster("eu"))
+		w.Want(p)
+		g.Eventually(w.state(p), 5*time.Second).Should(answers)
+	})
+}
+
+func TestAWatchThatIsNotAnsweredIsGivenUp(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld(t)
+	leaf := newAppLeaf(t)
+	hang := make(chan struct{})
+	leaf.Refuse(func(r leafserver.Request) int {
+		if r.Watch {
+			<-hang
+		}
+		return 0
+	})
+	w.connect("eu", leaf)
+	p := pipeline("p", inCluster("eu"))
+	w.watch(p)
+	leaf.Put(app("v2"))
+	defer close(hang)
+	g.Eventually(w.state(p), 10*time.Second).ShouldNot(haveRevision("v1"), "nobody has told of the change")
+}

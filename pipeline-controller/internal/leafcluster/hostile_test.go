@@ -19,11 +19,14 @@ package leafcluster
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -85,4 +88,23 @@ func TestWhatWasSeenBeforeAConnectionWasLostDoesNotCountAfterwards(t *testing.T)
 	end()
 	running.Wait()
 	g.Expect(state.Known).To(BeFalse())
+}
+
+func TestThereMayBeNoEndOfPages(t *testing.T) {
+	g := NewWithT(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"metadata":{"resourceVersion":"1","continue":"more"},"items":[]}`))
+	}))
+	defer server.Close()
+	a, err := newAPI(&rest.Config{Host: server.URL})
+	g.Expect(err).NotTo(HaveOccurred())
+	defer a.close()
+	connection := connectionTo(&Clusters{}, a)
+	connection.kubeconfig = &kubeconfig{}
+	l := &listerWatcher{watch: newWatch(watchKey{kind: someKind, namespace: "prod"}, connection), resource: resource{kind: someKind, name: "apps"}}
+	for pages, options := 0, (metav1.ListOptions{Limit: pageSize}); err == nil && pages < 2*maxObjects; pages++ {
+		_, err = l.page(t.Context(), options)
+		options.Continue = "more"
+	}
+	g.Expect(err).To(MatchError(errTooMany))
 }

@@ -49,6 +49,8 @@ const (
 	maxObjects = 10000
 	// listsAtOnce bounds the lists of one API server that are under way at the same time.
 	listsAtOnce = 2
+	// beginPatience is how many times the time of grace the answer to a watch may take to begin.
+	beginPatience = 3
 	// flickerPatience is longer than Flux's controllers take, as a rule, to look at an application that hasn't changed.
 	flickerPatience = 5 * time.Second
 )
@@ -165,7 +167,10 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.List
 	}
 	list, err := l.page(ctx, options)
 	if err != nil {
-		l.failed(ctx, "list", err)
+		// What was begun may expire, and is begun anew.
+		if options.Continue == "" || !apierrors.IsResourceExpired(err) {
+			l.failed(ctx, "list", err)
+		}
 		return nil, err
 	}
 	return list, nil
@@ -195,7 +200,10 @@ func (l *listerWatcher) page(ctx context.Context, options metav1.ListOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	l.listed += len(list.Items)
+	// A page counts, if it is empty, too: there might be no end to them.
+	if l.listed += max(len(list.Items), 1); l.listed > maxObjects && l.connection.isLeaf() {
+		return nil, errTooMany
+	}
 	return list, nil
 }
 
@@ -209,10 +217,22 @@ func (l *listerWatcher) WatchWithContext(ctx context.Context, options metav1.Lis
 	}
 	// It is the server that ends the watch. Should the server be gone without a trace, this does.
 	watching, cancel := context.WithTimeout(ctx, patience+requestTimeout)
+	// Nothing is heard of changes before it has begun. Some proxies have it begin with the first event, and an API server sends one, if
+	// only a bookmark, each minute.
+	unanswered := time.AfterFunc(beginPatience*l.connection.timing().Grace, cancel)
 	body, err := l.connection.api.get(watching, l.resource.path(l.key.namespace), query)
+	if !unanswered.Stop() && err == nil {
+		_ = body.Close()
+		err = context.DeadlineExceeded
+	}
 	if err != nil {
+		if watching.Err() != nil {
+			err = context.DeadlineExceeded
+		}
 		cancel()
-		l.failed(ctx, "watch", err)
+		if !apierrors.IsResourceExpired(err) {
+			l.failed(ctx, "watch", err)
+		}
 		return nil, err
 	}
 	l.recovered()
@@ -234,7 +254,7 @@ func (w *watch) admit(name types.NamespacedName) error {
 
 // failed notes that the objects can't be listed or watched. What is known of them holds for a while longer.
 func (w *watch) failed(ctx context.Context, doing string, err error) {
-	if ctx.Err() != nil || apierrors.IsResourceExpired(err) {
+	if ctx.Err() != nil {
 		return
 	}
 	now := time.Now()
