@@ -57,8 +57,8 @@ type api struct {
 	// transport of the client, and its connections; nil if they aren't ours to close.
 	transport   *http.Transport
 	connections *connections
-	// contact is when the server last gave a sign of life, in nanoseconds of Unix time.
-	contact atomic.Int64
+	// contact is when the server last gave a sign of life. It has the reading of the monotonic clock: the wall clock may be put back.
+	contact atomic.Pointer[time.Time]
 }
 
 // newAPI returns the API server that a kubeconfig names. The transport is not client-go's: that one comes from a cache for the whole
@@ -124,13 +124,16 @@ func (a *api) close() {
 }
 
 func (a *api) lastContact() time.Time {
-	if nanoseconds := a.contact.Load(); nanoseconds != 0 {
-		return time.Unix(0, nanoseconds)
+	if contact := a.contact.Load(); contact != nil {
+		return *contact
 	}
 	return time.Time{}
 }
 
-func (a *api) touch() { a.contact.Store(time.Now().UnixNano()) }
+func (a *api) touch() {
+	now := time.Now()
+	a.contact.Store(&now)
+}
 
 // get returns the body of an answer. It is in no case part of an error: who makes a Pipeline could use it to read what answers at any
 // address that the controller can reach.

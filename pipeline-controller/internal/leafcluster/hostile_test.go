@@ -90,6 +90,13 @@ func TestWhatWasSeenBeforeAConnectionWasLostDoesNotCountAfterwards(t *testing.T)
 	g.Expect(state.Known).To(BeFalse())
 }
 
+func TestTheLastContactDoesNotDependOnTheWallClock(t *testing.T) {
+	a := &api{}
+	a.touch()
+	// The reading of the monotonic clock is seen in no other way.
+	NewWithT(t).Expect(a.lastContact().String()).To(ContainSubstring(" m=+"))
+}
+
 func TestThereMayBeNoEndOfPages(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
