@@ -130,6 +130,17 @@ func alertOf(err error) string {
 	return ""
 }
 
+// causeOfLookup does not quote the error: it may have the addresses of both sides.
+func causeOfLookup(err *net.DNSError) string {
+	switch {
+	case err.IsNotFound:
+		return "no such host"
+	case err.IsTimeout:
+		return "no answer in time"
+	}
+	return "no name server tells"
+}
+
 func causeOf(err error) string {
 	var (
 		dns     *net.DNSError
@@ -139,7 +150,7 @@ func causeOf(err error) string {
 	)
 	switch {
 	case errors.As(err, &dns):
-		return fmt.Sprintf("looking up %s: %s", dns.Name, dns.Err)
+		return fmt.Sprintf("looking up %s: %s", dns.Name, causeOfLookup(dns))
 	case errors.As(err, &syscall):
 		return syscall.Err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

@@ -19,6 +19,7 @@ package leafcluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -95,6 +96,24 @@ func TestTheLastContactDoesNotDependOnTheWallClock(t *testing.T) {
 	a.touch()
 	// The reading of the monotonic clock is seen in no other way.
 	NewWithT(t).Expect(a.lastContact().String()).To(ContainSubstring(" m=+"))
+}
+
+func TestTheMessageOfALookUpThatFailsIsTheSameEachTime(t *testing.T) {
+	g := NewWithT(t)
+	// Nobody is there any more: a Service without endpoints refuses, too.
+	gone, err := net.ListenPacket("udp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(gone.Close()).To(Succeed())
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "udp", gone.LocalAddr().String())
+	}}
+	message := func() string {
+		_, err := resolver.LookupHost(t.Context(), "leaf.example.com.")
+		g.Expect(err).To(HaveOccurred())
+		return failureOf("https://leaf.example.com", err).message
+	}
+	g.Expect(message()).To(Equal(message()))
+	g.Expect(message()).To(ContainSubstring("looking up leaf.example.com.: no name server tells"))
 }
 
 func TestThereMayBeNoEndOfPages(t *testing.T) {
