@@ -82,6 +82,7 @@ func newAPI(config *rest.Config) (*api, error) {
 		DialContext:         open.dial,
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: dialTimeout,
+		DisableCompression:  config.DisableCompression,
 		ForceAttemptHTTP2:   true,
 		// There is no IdleConnTimeout. Connections end when they are no longer needed, and net/http would keep each in memory for as long
 		// after its end as it may be idle: its timer is started again by the last stream that ends.

@@ -116,6 +116,21 @@ func TestTheMessageOfALookUpThatFailsIsTheSameEachTime(t *testing.T) {
 	g.Expect(message()).To(ContainSubstring("looking up leaf.example.com.: no name server tells"))
 }
 
+func TestCompressionIsDisabledIfTheKubeconfigSaysSo(t *testing.T) {
+	for _, disabled := range []bool{true, false} {
+		g := NewWithT(t)
+		accepted := make(chan string, 1)
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { accepted <- r.Header.Get("Accept-Encoding") }))
+		defer server.Close()
+		a, err := newAPI(&rest.Config{Host: server.URL, DisableCompression: disabled})
+		g.Expect(err).NotTo(HaveOccurred())
+		defer a.close()
+		_, err = a.read(t.Context(), []string{"version"}, nil, maxDocument)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect((<-accepted) == "").To(Equal(disabled))
+	}
+}
+
 func TestThereMayBeNoEndOfPages(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
