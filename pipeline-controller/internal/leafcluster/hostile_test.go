@@ -131,6 +131,29 @@ func TestCompressionIsDisabledIfTheKubeconfigSaysSo(t *testing.T) {
 	}
 }
 
+func TestAnAPIServerDoesNotSayWhereToLook(t *testing.T) {
+	g := NewWithT(t)
+	asked := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		if r.URL.Path == "/leafs/eu/apis/example.com" {
+			_, _ = w.Write([]byte(`{"versions":[{"version":"../../../us/api/v1/secrets"}]}`))
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	a, err := newAPI(&rest.Config{Host: server.URL + "/leafs/eu"})
+	g.Expect(err).NotTo(HaveOccurred())
+	defer a.close()
+	_, err = (&kinds{api: a}).resource(t.Context(), someKind)
+	g.Expect(err).To(MatchError(errNoKind))
+	close(asked)
+	for path := range asked {
+		g.Expect(path).To(HavePrefix("/leafs/eu/apis/example.com"))
+	}
+}
+
 func TestThereMayBeNoEndOfPages(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

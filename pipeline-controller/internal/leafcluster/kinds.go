@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -123,15 +124,20 @@ func (k *kinds) inVersion(ctx context.Context, kind schema.GroupVersionKind) (re
 	return resource{}, errNoKind
 }
 
+// maxVersions bounds how many versions of a group are looked at.
+const maxVersions = 10
+
 // versions returns those of a group, the preferred one first.
 func (k *kinds) versions(ctx context.Context, group string) ([]string, error) {
 	var served metav1.APIGroup
 	if err := k.ask(ctx, &served, group); err != nil {
 		return nil, err
 	}
-	versions := []string{served.PreferredVersion.Version}
-	for _, version := range served.Versions {
-		if version.Version != served.PreferredVersion.Version {
+	var versions []string
+	for _, version := range append([]metav1.GroupVersionForDiscovery{served.PreferredVersion}, served.Versions...) {
+		// What is no version could lead to another path.
+		valid := len(validation.IsDNS1035Label(version.Version)) == 0
+		if valid && !slices.Contains(versions, version.Version) && len(versions) < maxVersions {
 			versions = append(versions, version.Version)
 		}
 	}
