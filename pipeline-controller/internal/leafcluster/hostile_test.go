@@ -25,6 +25,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,6 +153,32 @@ func TestAnAPIServerDoesNotSayWhereToLook(t *testing.T) {
 	for path := range asked {
 		g.Expect(path).To(HavePrefix("/leafs/eu/apis/example.com"))
 	}
+}
+
+func TestAKindThatIsKnownDoesNotWaitForOneThatIsLookedUp(t *testing.T) {
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	a, err := newAPI(&rest.Config{Host: server.URL})
+	g.Expect(err).NotTo(HaveOccurred())
+	defer a.close()
+	k := &kinds{api: a, known: map[schema.GroupVersionKind]resource{someKind: {kind: someKind, name: "apps"}}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = k.resource(ctx, schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Slow"})
+	}()
+	defer func() { cancel(); <-done }()
+	<-asked
+	found := make(chan struct{})
+	go func() { defer close(found); _, _ = k.resource(t.Context(), someKind) }()
+	g.Eventually(found, time.Second).Should(BeClosed())
+	cancel()
 }
 
 func TestThereMayBeNoEndOfPages(t *testing.T) {

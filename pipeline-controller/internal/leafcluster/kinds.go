@@ -56,7 +56,9 @@ var errNoKind = errors.New("no such kind")
 type kinds struct {
 	api *api
 
-	// mu is held while the server is asked, so that it is asked once.
+	// asking is held while the server is asked, so that it is asked once.
+	asking sync.Mutex
+	// mu guards known. It is not held while something is waited for.
 	mu    sync.Mutex
 	known map[schema.GroupVersionKind]resource
 }
@@ -64,20 +66,32 @@ type kinds struct {
 // resource returns the one of a kind, in the version that is asked for, or, where that is gone, in the first of the others that the
 // server prefers. Pipelines outlive the versions of HelmRelease that they were written for.
 func (k *kinds) resource(ctx context.Context, kind schema.GroupVersionKind) (resource, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if known, ok := k.known[kind]; ok {
+	if known, ok := k.recall(kind); ok {
+		return known, nil
+	}
+	k.asking.Lock()
+	defer k.asking.Unlock()
+	if known, ok := k.recall(kind); ok {
 		return known, nil
 	}
 	found, err := k.find(ctx, kind)
 	if err != nil {
 		return resource{}, err
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.known == nil {
 		k.known = map[schema.GroupVersionKind]resource{}
 	}
 	k.known[kind] = found
 	return found, nil
+}
+
+func (k *kinds) recall(kind schema.GroupVersionKind) (resource, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.known[kind]
+	return known, ok
 }
 
 // forget has a kind be looked up anew.
