@@ -121,6 +121,8 @@ func (c *cluster) connect(connection *connection) {
 		c.clusters.startConnectionLocked(connection)
 	}
 	c.releaseLocked()
+	// What became of a connection before it was shared is not counted.
+	c.sessions -= max(connection.sessions-1, 0)
 	c.connection, c.failure = connection, nil
 	for key := range c.wishes {
 		connection.useLocked(c, key)

@@ -199,3 +199,19 @@ func TestThereMayBeNoEndOfPages(t *testing.T) {
 	}
 	g.Expect(err).To(MatchError(errTooMany))
 }
+
+func TestRestartsBeforeAConnectionWasSharedAreNotCounted(t *testing.T) {
+	g := NewWithT(t)
+	clusters := &Clusters{clusters: map[clusterKey]*cluster{}, connections: map[fingerprint]*connection{}}
+	shared := connectionTo(clusters, &api{})
+	shared.kubeconfig, shared.sessions = &kubeconfig{}, 3
+	clusters.connections[shared.kubeconfig.fingerprint] = shared
+	joined := &cluster{clusters: clusters, key: clusterKey{kind: secretKind}}
+	clusters.clusters[joined.key] = joined
+	again := connectionTo(clusters, &api{})
+	again.kubeconfig = shared.kubeconfig
+	joined.connect(again)
+	g.Expect(clusters.figures()[0].sessions).To(Equal(1))
+	shared.sessions++
+	g.Expect(clusters.figures()[0].sessions).To(Equal(2))
+}
