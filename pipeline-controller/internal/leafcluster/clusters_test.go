@@ -30,6 +30,7 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -598,7 +599,7 @@ func TestALeafThatIsCutOff(t *testing.T) {
 
 			leaf.Put(app("v2"))
 			g.Expect(test.mend(leaf, line)).To(Succeed())
-			g.Eventually(w.state(p), 10*time.Second).Should(haveRevision("v2"))
+			g.Eventually(w.state(p)).Should(haveRevision("v2"))
 			g.Eventually(w.queue.take).Should(HaveKey("p"))
 		})
 	}
@@ -881,7 +882,7 @@ func TestALeafWhoseListsHaveExpiredIsUnknown(t *testing.T) {
 		leaf.Refuse(gone)
 		leaf.Disconnect()
 		leaf.Put(app("v2"))
-		g.Eventually(w.state(p), 5*time.Second).Should(answers)
+		g.Eventually(w.state(p)).Should(answers)
 	})
 	t.Run("from the start", func(t *testing.T) {
 		g := NewWithT(t)
@@ -891,7 +892,7 @@ func TestALeafWhoseListsHaveExpiredIsUnknown(t *testing.T) {
 		w.connect("eu", leaf)
 		p := pipeline("p", inCluster("eu"))
 		w.Want(p)
-		g.Eventually(w.state(p), 5*time.Second).Should(answers)
+		g.Eventually(w.state(p)).Should(answers)
 	})
 }
 
@@ -911,5 +912,40 @@ func TestAWatchThatIsNotAnsweredIsGivenUp(t *testing.T) {
 	w.watch(p)
 	leaf.Put(app("v2"))
 	defer close(hang)
-	g.Eventually(w.state(p), 10*time.Second).ShouldNot(haveRevision("v1"), "nobody has told of the change")
+	g.Eventually(w.state(p)).ShouldNot(haveRevision("v1"), "nobody has told of the change")
+}
+
+// strict refuses names that can't be any as client-go does: without asking the API server.
+type strict struct{ client.Client }
+
+func (s strict) Get(ctx context.Context, name client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	if problems := content.IsPathSegmentName(name.Name); name.Name == "" || len(problems) > 0 {
+		return fmt.Errorf("invalid resource name %q: %v", name.Name, problems)
+	}
+	return s.Client.Get(ctx, name, obj, options...)
+}
+
+func TestANameThatCannotBeOneIsAReason(t *testing.T) {
+	withStrict := func(o *leafcluster.Options) { o.Objects = strict{o.Objects} }
+	for _, name := range []string{"", "../eu"} {
+		t.Run("of the Secret: "+name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld(t, withStrict)
+			leaf := newAppLeaf(t)
+			c, _ := w.connect("eu", leaf)
+			p := pipeline("p", inCluster("eu"))
+			w.watch(p)
+			c.Spec.SecretRef.Name = name
+			w.update(c)
+			g.Eventually(w.state(p)).Should(beUnknown(pipelinesv1.SecretNotFoundReason))
+			g.Eventually(func() int { open, _ := leaf.Connections(); return open }).Should(BeZero())
+		})
+		t.Run("of the object that stands for the cluster: "+name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld(t, withStrict)
+			p := pipeline("p", inCluster(name))
+			w.Want(p)
+			g.Eventually(w.state(p), 2*time.Second).Should(beUnknown(pipelinesv1.InvalidTargetReason))
+		})
+	}
 }

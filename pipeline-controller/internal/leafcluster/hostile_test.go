@@ -25,7 +25,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,7 +176,7 @@ func TestAKindThatIsKnownDoesNotWaitForOneThatIsLookedUp(t *testing.T) {
 	<-asked
 	found := make(chan struct{})
 	go func() { defer close(found); _, _ = k.resource(t.Context(), someKind) }()
-	g.Eventually(found, time.Second).Should(BeClosed())
+	g.Eventually(found).Should(BeClosed())
 	cancel()
 }
 

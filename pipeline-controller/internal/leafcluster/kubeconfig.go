@@ -146,7 +146,7 @@ func newKubeconfig(content []byte, cluster *clientcmdapi.Cluster, user *clientcm
 func serverOf(address string) (string, error) {
 	server, err := url.Parse(address)
 	if err != nil || server.Host == "" || server.User != nil || server.Scheme != "https" && server.Scheme != "http" {
-		return "", errors.New("the kubeconfig's 'server' is not an https URL")
+		return "", errors.New("the kubeconfig's 'server' is not an http or https URL")
 	}
 	return server.Scheme + "://" + server.Host, nil
 }

@@ -101,9 +101,9 @@ func TestAKubeconfigIsRefused(t *testing.T) {
 		{name: "that names a file with a certificate", cluster: server, user: "client-certificate: /" + word, message: "'client-certificate'"},
 		{name: "that names a file with a key", cluster: server, user: "client-key: /" + word, message: "'client-key'"},
 		{name: "that names a file with a CA", cluster: server + ", certificate-authority: /" + word, message: "'certificate-authority'"},
-		{name: "without a server", cluster: "", message: "'server' is not an https URL"},
-		{name: "whose server is a socket of this machine", cluster: "server: 'unix:///" + word + "'", message: "'server' is not an https URL"},
-		{name: "whose server has a password in it", cluster: "server: 'https://a:" + word + "@leaf'", message: "'server' is not an https URL"},
+		{name: "without a server", cluster: "", message: "'server' is not an http or https URL"},
+		{name: "whose server is a socket of this machine", cluster: "server: 'unix:///" + word + "'", message: "'server' is not an http or https URL"},
+		{name: "whose server has a password in it", cluster: "server: 'https://a:" + word + "@leaf'", message: "'server' is not an http or https URL"},
 		{name: "whose proxy is a file", cluster: server + ", proxy-url: 'file:///" + word + "'", message: "'proxy-url' is not an http or https URL"},
 		{name: "whose CA is none", cluster: server + ", certificate-authority-data: " + base([]byte(word)), message: "holds no certificate"},
 		{

@@ -96,6 +96,9 @@ func (c *Clusters) locateCluster(namespace string, ref *pipelinesv1.CrossNamespa
 	if version, err := schema.ParseGroupVersion(ref.APIVersion); ref.APIVersion != "" && (err != nil || version.Group != group) {
 		return key, failed(pipelinesv1.InvalidTargetReason, "clusterRef: kind %s is not one of %s", ref.Kind, ref.APIVersion)
 	}
+	if !isName(key.Namespace) || !isName(key.Name) {
+		return key, failed(pipelinesv1.InvalidTargetReason, "clusterRef: it has no valid namespace and name")
+	}
 	switch {
 	case key.Namespace == namespace:
 	case group == "":

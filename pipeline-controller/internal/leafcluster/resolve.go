@@ -76,6 +76,9 @@ func (r *resolver) resolve(ctx context.Context, key clusterKey, before resolved)
 	if refused != nil || err != nil {
 		return nil, resolved{}, refused, err
 	}
+	if !isName(secret.Name) {
+		return nil, resolved{}, failed(pipelinesv1.SecretNotFoundReason, "%s does not name its Secret by a valid name", key), nil
+	}
 	// The metadata is enough to know that nothing has changed.
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(secretKind))
