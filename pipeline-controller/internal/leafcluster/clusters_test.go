@@ -949,3 +949,24 @@ func TestANameThatCannotBeOneIsAReason(t *testing.T) {
 		})
 	}
 }
+
+func TestAListThatIsNotAnsweredDoesNotKeepWhatWasSeenBefore(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld(t)
+	leaf := newAppLeaf(t)
+	w.connect("eu", leaf)
+	p := pipeline("p", inCluster("eu"))
+	w.watch(p)
+	hang := make(chan struct{})
+	defer close(hang)
+	leaf.Refuse(func(r leafserver.Request) int {
+		if strings.HasSuffix(r.Path, "/kustomizations") && !r.Watch {
+			<-hang
+		}
+		return 0
+	})
+	leaf.Put(app("v2"))
+	leaf.Compact()
+	leaf.Disconnect()
+	g.Eventually(w.state(p)).Should(beUnknown(pipelinesv1.UnreachableReason))
+}

@@ -159,6 +159,7 @@ func (l *listerWatcher) Watch(options metav1.ListOptions) (apiwatch.Interface, e
 
 // ListWithContext reads a page.
 func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	l.unwatched()
 	select {
 	case l.connection.lists <- struct{}{}:
 		defer func() { <-l.connection.lists }()
@@ -266,6 +267,16 @@ func (w *watch) failed(ctx context.Context, doing string, err error) {
 	}
 	w.failing = why.at(w.failing, now)
 	w.tellLocked(now)
+}
+
+// unwatched notes that nothing is heard of changes until a new watch has begun, which may take many pages of a list.
+func (w *watch) unwatched() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.synced && w.failing == nil {
+		now := time.Now()
+		w.failing, w.failingSince = failureOf(w.connection.server, context.DeadlineExceeded).at(nil, now), now
+	}
 }
 
 func (w *watch) failureOf(doing string, err error) *failure {
