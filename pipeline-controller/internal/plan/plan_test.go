@@ -466,6 +466,26 @@ func TestAnUnreadableTargetIsLookedAtAgain(t *testing.T) {
 	g.Expect(plan.Next(world("v1", "v1")).RequeueAfter).To(BeZero())
 }
 
+func TestARateLimitThatIsOverWakesNobody(t *testing.T) {
+	suspended := spec(func(spec *pipelinesv1.PipelineSpec) { spec.Suspend = true })
+	held := func(w *plan.World) { gates("all", "freeze")(w); gate("freeze", true)(w) }
+
+	for _, test := range []struct {
+		name  string
+		world plan.World
+		want  time.Duration
+	}{
+		{"one that lasts is waited for", with(world("v2", "v1"), held, record("staging", "v2", "failed", rateLimited(time.Minute))), time.Minute},
+		{"the promotion waits for a gate", with(world("v2", "v1"), held, record("staging", "v2", "failed", rateLimited(-time.Minute))), 0},
+		{"the first environment has yet to settle", with(world("v2!", "v1"), runBefore("v2"), record("staging", "v2", "failed", rateLimited(-time.Minute))), 0},
+		{"the pipeline is suspended", with(world("v2", "v1"), suspended, record("staging", "v2", "created", rateLimited(-time.Minute))), 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			NewWithT(t).Expect(plan.Next(test.world).RequeueAfter).To(Equal(test.want))
+		})
+	}
+}
+
 func TestTargetsOfARemovedEnvironmentAreForgotten(t *testing.T) {
 	g := NewWithT(t)
 	w := with(world("v1", "v1"), record("gone", "v1", "succeeded"))

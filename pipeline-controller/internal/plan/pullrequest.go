@@ -66,7 +66,7 @@ func (p *planner) followPullRequests() {
 		}
 		p.wakeAt(seen.NextLook)
 		switch {
-		case !ok && record.RateLimitedUntil != nil:
+		case !ok && record.RateLimitedUntil != nil && p.Now.Before(record.RateLimitedUntil.Time):
 			p.wakeAt(record.RateLimitedUntil.Time)
 		case !ok:
 		case record.State == pipelinesv1.PromotionCreated:
