@@ -100,7 +100,10 @@ func ready(env string, revisions ...string) func(*plan.World) {
 		for i, revision := range revisions {
 			namespace := env + string(rune('a'+i))
 			w.Pipeline.Environment(env).Targets[i].Namespace = namespace
-			status.Targets = append(status.Targets, pipelinesv1.TargetStatus{Namespace: namespace, ReadyRevision: revision})
+			status.Targets = append(status.Targets, pipelinesv1.TargetStatus{
+				ClusterAppRef: pipelinesv1.ClusterAppReference{LocalAppReference: w.Pipeline.Spec.AppRef},
+				Namespace:     namespace, ReadyRevision: revision,
+			})
 		}
 	}
 }
@@ -136,6 +139,29 @@ func TestATargetsReadyRevisionIsKeptWhileItIsNotReady(t *testing.T) {
 	g.Expect(target(with(world("v2!"), ready("dev", "v1")))).To(Equal("v1"))
 	g.Expect(target(with(world("?"), ready("dev", "v1")))).To(Equal("v1"))
 	g.Expect(target(with(world("v2"), ready("dev", "v1")))).To(Equal("v2"))
+}
+
+func TestAnotherApplicationWasNeverReady(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*pipelinesv1.LocalAppReference)
+		want   string
+	}{
+		{"another name", func(ref *pipelinesv1.LocalAppReference) { ref.Name = "other" }, ""},
+		{"another kind", func(ref *pipelinesv1.LocalAppReference) { ref.Kind = "HelmRelease" }, ""},
+		{"another version of its API is the same application", func(ref *pipelinesv1.LocalAppReference) { ref.APIVersion = "kustomize.toolkit.fluxcd.io/v2" }, "v1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := with(world("v1", "v0"), ever("dev"))
+			w.Pipeline.Status = plan.Next(w).Status
+			w.Targets["dev"] = states("!")
+			test.change(&w.Pipeline.Spec.AppRef)
+			next := plan.Next(w).Status
+			g.Expect(next.Environments["dev"].Targets[0].ReadyRevision).To(Equal(test.want))
+			g.Expect(next.Revision).To(Equal(test.want))
+		})
+	}
 }
 
 func TestTheRecordTellsWhenTheRevisionArrived(t *testing.T) {

@@ -45,8 +45,8 @@ func (p *planner) showTargets() {
 				Error:         state.Message,
 				Reason:        state.Reason,
 				Since:         since(state),
-				ReadyRevision: readyRevision(state, before, env.Targets[j]),
 			}
+			shown[j].ReadyRevision = readyRevision(shown[j], before)
 		}
 		p.environment(env.Name).Targets = shown
 	}
@@ -68,16 +68,22 @@ func since(state target.State) *metav1.Time {
 }
 
 // readyRevision returns the last revision that a target was seen ready on.
-func readyRevision(now target.State, before []pipelinesv1.TargetStatus, spec pipelinesv1.Target) string {
+func readyRevision(now pipelinesv1.TargetStatus, before []pipelinesv1.TargetStatus) string {
 	if now.Ready {
 		return now.Revision
 	}
 	for _, old := range before {
-		if old.Namespace == spec.Namespace && equality.Semantic.DeepEqual(old.ClusterAppRef.ClusterRef, spec.ClusterRef) {
+		if sameApplication(old, now) {
 			return old.ReadyRevision
 		}
 	}
 	return ""
+}
+
+// sameApplication tells whether two targets are one application object, in whichever version of its API it is read.
+func sameApplication(a, b pipelinesv1.TargetStatus) bool {
+	return a.Namespace == b.Namespace && a.ClusterAppRef.Kind == b.ClusterAppRef.Kind && a.ClusterAppRef.Name == b.ClusterAppRef.Name &&
+		equality.Semantic.DeepEqual(a.ClusterAppRef.ClusterRef, b.ClusterAppRef.ClusterRef)
 }
 
 // unknownTarget returns a verdict if the state of any target of the environment isn't known: unknown is not the same as
