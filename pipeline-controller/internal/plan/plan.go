@@ -351,11 +351,17 @@ func (p *planner) backoff(record *pipelinesv1.PromotionRecord) bool {
 	case limit != nil && p.Now.Before(limit.Time):
 		p.wakeAt(limit.Time)
 		return true
-	case next != nil && p.Now.Before(next.Time) && !p.impatient:
+	case p.tooSoon(next):
 		p.wakeAt(next.Time)
 		return true
 	}
 	return false
+}
+
+// tooSoon tells whether the time of the next attempt is still to come. One that is farther away than any wait takes was written
+// before the wall clock was put back, and is not waited for.
+func (p *planner) tooSoon(next *metav1.Time) bool {
+	return next != nil && p.Now.Before(next.Time) && next.Sub(p.Now) <= mostBackoff && !p.impatient
 }
 
 // staleApprovals returns the approvals that the run has left behind. While no revision has settled nothing is said of any.

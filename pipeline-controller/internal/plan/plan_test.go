@@ -401,7 +401,7 @@ func TestNextIsStable(t *testing.T) {
 	}{
 		{"waiting for a gate", with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", true))},
 		{"waiting for a merge", with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{}))},
-		{"waiting for backoff", with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(time.Hour)))},
+		{"waiting for backoff", with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(10*time.Minute)))},
 		{"up to date", world("v1", "v1")},
 		{"pending", world("v2!", "v1")},
 	} {
@@ -464,6 +464,39 @@ func TestAnUnreadableTargetIsLookedAtAgain(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(plan.Next(world("v1", "?")).RequeueAfter).To(Equal(plan.UnknownTargetPoll))
 	g.Expect(plan.Next(world("v1", "v1")).RequeueAfter).To(BeZero())
+}
+
+func TestAWallClockThatIsPutBackDoesNotMakeAWaitLonger(t *testing.T) {
+	const none, put = "", 24 * time.Hour
+	step := func(in time.Duration) func(*pipelinesv1.PromotionRecord) {
+		return func(r *pipelinesv1.PromotionRecord) {
+			r.PullRequest.Reporting = &pipelinesv1.StepStatus{Attempts: 1, NextAttemptTime: &metav1.Time{Time: now.Add(in)}}
+			r.PullRequest.HeadCommit = "c"
+		}
+	}
+	seen := pullRequest("staging", plan.PullRequest{HeadCommit: "c"})
+
+	for _, test := range []struct {
+		name   string
+		world  plan.World
+		action plan.ActionKind
+	}{
+		{"the longest wait between attempts", with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(15*time.Minute))), none},
+		{"a wait that was begun tomorrow", with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(put))), plan.OpenPullRequest},
+		{"the longest wait for a step", with(world("v2", "v1"), seen, record("staging", "v2", "created", step(15*time.Minute))), none},
+		{"a wait for a step that was begun tomorrow", with(world("v2", "v1"), seen, record("staging", "v2", "created", step(put))), plan.ReportGates},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			next := plan.Next(test.world)
+			if test.action == none {
+				g.Expect(next.Action).To(BeNil())
+				g.Expect(next.RequeueAfter).To(Equal(15 * time.Minute))
+				return
+			}
+			g.Expect(next.Action).To(HaveField("Kind", test.action))
+		})
+	}
 }
 
 func TestARateLimitThatIsOverWakesNobody(t *testing.T) {

@@ -171,7 +171,7 @@ func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionR
 	case record.RateLimitedUntil != nil && p.Now.Before(record.RateLimitedUntil.Time):
 		p.wakeAt(record.RateLimitedUntil.Time)
 		return
-	case next != nil && p.Now.Before(next.Time) && !p.impatient:
+	case p.tooSoon(next):
 		p.wakeAt(next.Time)
 		return
 	case p.action != nil:
