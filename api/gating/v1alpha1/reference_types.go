@@ -33,8 +33,8 @@ const (
 
 	// InheritedGatesAnnotation is written on a HelmChart: the gates of its HelmRepository, which hold it too.
 	InheritedGatesAnnotation = "gating.toolkit.fluxcd.io/inherited-gates"
-	// GatedByAnnotation is written on a source that has gates in its spec; its value is GatedBySpec. It is how a source is
-	// known to have had gates after its CRD lost the field.
+	// GatedByAnnotation is written on a source that has gates in its spec, and on a HelmChart whose HelmRepository does; its value
+	// is GatedBySpec. It is how a source is known to have had gates after the CRD lost the field.
 	GatedByAnnotation = "gating.toolkit.fluxcd.io/gated-by"
 	// GatedBySpec is the value of GatedByAnnotation.
 	GatedBySpec = "spec.gates"

@@ -50,9 +50,16 @@ type gating struct {
 // gatingOf evaluates the gates of a source, its own and those that it inherits. It returns nil for a source without gates.
 func (r *SourceReconciler) gatingOf(ctx context.Context, obj source.Source) (*gating, error) {
 	own, invalid := source.References(obj)
-	inherited, invalidInherited, err := r.inherited(ctx, obj)
+	repository, err := r.repositoryOf(ctx, obj)
 	if err != nil {
 		return nil, err
+	}
+	var inherited *gatingv1.GateReferences
+	var invalidInherited error
+	inheritedBySpec := false
+	if repository != nil {
+		inherited, invalidInherited = source.References(repository)
+		inheritedBySpec = len(references(repository.Spec.Gates)) > 0
 	}
 	if own == nil && inherited == nil && invalid == nil && invalidInherited == nil {
 		return r.lostGating(ctx, obj)
@@ -77,7 +84,7 @@ func (r *SourceReconciler) gatingOf(ctx context.Context, obj source.Source) (*ga
 	result.claim = hold.Claim{
 		Suspend:   !result.Open,
 		Inherited: describeInherited(inherited),
-		BySpec:    obj.Gated().Spec.Gates != nil,
+		BySpec:    obj.Gated().Spec.Gates != nil || inheritedBySpec,
 	}
 	return result, nil
 }
@@ -109,19 +116,17 @@ func (r *SourceReconciler) evaluate(ctx context.Context, namespace string, refs 
 	return gatingv1.Evaluate(refs, found), nil
 }
 
-// inherited returns the gates of the HelmRepository that a HelmChart comes from.
-func (r *SourceReconciler) inherited(ctx context.Context, obj source.Source) (refs *gatingv1.GateReferences, invalid, err error) {
+// repositoryOf returns the HelmRepository that a HelmChart comes from; nil for every other source, and if there is none.
+func (r *SourceReconciler) repositoryOf(ctx context.Context, obj source.Source) (*source.HelmRepository, error) {
 	name := source.HelmRepositoryOf(obj)
 	if name == "" {
-		return nil, nil, nil
+		return nil, nil
 	}
 	repository := &source.HelmRepository{}
-	err = r.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}, repository)
-	if err != nil {
-		return nil, nil, client.IgnoreNotFound(err)
+	if err := r.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}, repository); err != nil {
+		return nil, client.IgnoreNotFound(err)
 	}
-	refs, invalid = source.References(repository)
-	return refs, invalid, nil
+	return repository, nil
 }
 
 // both is open if both evaluations are. What is closed comes first.
@@ -148,15 +153,19 @@ func describeInherited(refs *gatingv1.GateReferences) string {
 // lostGating keeps a source as it is that had gates in its spec until its CRD lost the field, as happens when stock CRDs are
 // applied over those that config/components/gated-sources has patched. What is held must not come out by that. The first write
 // of the source after it, be it of its status, loses the gates themselves, so that they don't come back with the field: the
-// source stays as it is until it is applied again.
+// source stays as it is until it is applied again. So does a HelmChart whose HelmRepository has lost them.
 func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source) (*gating, error) {
 	claim := hold.On(obj)
 	if !claim.BySpec {
 		return nil, nil
 	}
+	kind := r.Kind.Name
+	if claim.Inherited != "" {
+		kind = source.HelmRepositoryKind
+	}
 	lost := conditions.GetReason(obj, gatingv1.GatesOpenCondition) == GatesFieldLostReason
 	if !lost {
-		has, err := r.hasGatesField(ctx)
+		has, err := r.hasGatesField(ctx, kind)
 		if has || err != nil {
 			return nil, err
 		}
@@ -166,15 +175,15 @@ func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source) (*
 			Open:   !claim.Suspend,
 			Reason: GatesFieldLostReason,
 			Message: fmt.Sprintf("the CRD of %s has lost the field spec.gates, and with it the gates of this source, which stays as it is: apply config/components/gated-sources and the source again, or take off the annotation %s to let it go",
-				r.Kind.Name, gatingv1.GatedByAnnotation),
+				kind, gatingv1.GatedByAnnotation),
 		},
 		claim: claim,
 	}, nil
 }
 
-// hasGatesField tells whether the kind has spec.gates in the version that is read here.
-func (r *SourceReconciler) hasGatesField(ctx context.Context) (bool, error) {
-	mapping, err := r.RESTMapper().RESTMapping(source.GroupVersion.WithKind(r.Kind.Name).GroupKind(), source.GroupVersion.Version)
+// hasGatesField tells whether a kind has spec.gates in the version that is read here.
+func (r *SourceReconciler) hasGatesField(ctx context.Context, kind string) (bool, error) {
+	mapping, err := r.RESTMapper().RESTMapping(source.GroupVersion.WithKind(kind).GroupKind(), source.GroupVersion.Version)
 	if err != nil {
 		return false, err
 	}
