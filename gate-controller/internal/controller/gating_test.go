@@ -68,3 +68,25 @@ func TestAChartWhoseRepositoryLosesItsGates(t *testing.T) {
 		})
 	}
 }
+
+func TestARepositoryThatBecomesAnOCIRepositoryIsNotSuspended(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		person bool
+	}{
+		{"by its gates", false},
+		{"unless a person has suspended it", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			repository := repository(func(r *source.HelmRepository) {
+				r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+				r.Spec.Suspend = test.person
+			})
+			w := newWorld(t, gate("freeze", true), repository)
+			w.Expect(w.reconcile(t, repository).Gated().Spec.Suspend).To(BeTrue())
+
+			w.edit(t, repository, func() { repository.Spec.Type = "oci" })
+			w.Expect(w.reconcile(t, repository).Gated().Spec.Suspend).To(Equal(test.person))
+		})
+	}
+}

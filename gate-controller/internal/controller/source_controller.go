@@ -69,15 +69,17 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if r.own.isAheadOf(obj) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	// The gates of an OCI HelmRepository are the business of its charts.
-	if !obj.GetDeletionTimestamp().IsZero() || source.HasNoArtifact(obj) {
+	if !obj.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, nil
+	}
+	defer func() { r.own.remember(obj) }()
+	if source.HasNoArtifact(obj) {
+		return settle(r.leaveToCharts(ctx, obj))
 	}
 	gating, err := r.gatingOf(ctx, obj)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	defer func() { r.own.remember(obj) }()
 	if gating == nil {
 		return settle(r.letGo(ctx, obj))
 	}
@@ -129,6 +131,18 @@ func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gatin
 		r.announce(ctx, obj, gating.Evaluation)
 	}
 	return false, nil
+}
+
+// leaveToCharts takes off an OCI HelmRepository what is on it from when it was of another type: its gates are the business of its
+// charts.
+func (r *SourceReconciler) leaveToCharts(ctx context.Context, obj source.Source) error {
+	if hold.On(obj) == (hold.Claim{}) {
+		return nil
+	}
+	if err := hold.Apply(ctx, r.Client, obj, hold.Claim{}); err != nil {
+		return fmt.Errorf("releasing the OCI repository: %w", err)
+	}
+	return nil
 }
 
 // letGo releases a source that has no gates, and takes the condition away.
