@@ -282,6 +282,27 @@ func TestGateCreate(t *testing.T) {
 	}
 }
 
+func TestAPullRequestThatSluiceMergesWaitsForGates(t *testing.T) {
+	const waits = "v1.2.3@sha1:cccccccc waits: gate change-freeze is closed (end of quarter)"
+	for _, test := range []struct {
+		name  string
+		state pipelinesv1alpha1.PromotionState
+		merge pipelinesv1alpha1.MergeMode
+		want  string
+	}{
+		{"a person merges it when they like", pipelinesv1alpha1.PromotionCreated, "", "does not wait"},
+		{"Sluice merges it when its gates are open", pipelinesv1alpha1.PromotionCreated, pipelinesv1alpha1.MergeAuto, waits},
+		{"it is merged", pipelinesv1alpha1.PromotionSucceeded, pipelinesv1alpha1.MergeAuto, "does not wait"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pipeline := waiting(gated, created)
+			pipeline.Spec.Promotion.Strategy.PullRequest = &pipelinesv1alpha1.PullRequestPromotion{Merge: test.merge}
+			pipeline.Status.Environments["prod"].Promotion.State = test.state
+			NewWithT(t).Expect(heldByGates(pipeline, "prod")).To(Equal(test.want))
+		})
+	}
+}
+
 func TestAPromotionWithAPullRequestDoesNotWaitForGates(t *testing.T) {
 	pipeline := waiting(gated, created)
 	NewWithT(t).Expect(heldByGates(pipeline, "prod")).To(Equal("does not wait"))
