@@ -184,7 +184,7 @@ func (q *question) standing(env string) string {
 	switch {
 	case q.ready.Reason == pipelinesv1alpha1.NoPromotionReason:
 		return fmt.Sprintf("%s is not promoted, the pipeline has no promotion for this environment", revision.Short(q.pipeline.Status.Revision))
-	case about && !q.recordKnowsMore(current):
+	case about && !(current && q.recordKnowsMore(record)):
 		return told
 	case current:
 		return revision.Short(record.Revision) + " " + q.promotion(env, record)
@@ -195,14 +195,14 @@ func (q *question) standing(env string) string {
 	}
 }
 
-// recordKnowsMore tells whether the promotion's record says more than the Ready condition, such as since when.
-func (q *question) recordKnowsMore(current bool) bool {
+// recordKnowsMore tells whether the record of the revision's promotion says more than the Ready condition, such as since when.
+func (q *question) recordKnowsMore(record *pipelinesv1alpha1.PromotionRecord) bool {
 	switch q.ready.Reason {
 	case pipelinesv1alpha1.EnvironmentNotReadyReason, pipelinesv1alpha1.TargetNotReadableReason, pipelinesv1alpha1.RollingOutReason,
-		pipelinesv1alpha1.PromotingReason, pipelinesv1alpha1.PullRequestUnknownReason:
+		pipelinesv1alpha1.PromotingReason, pipelinesv1alpha1.PullRequestUnknownReason, pipelinesv1alpha1.PullRequestOpenReason:
 		return false
 	}
-	return current
+	return !record.Superseded
 }
 
 // promotion says where the promotion of the revision stands, in a clause that begins after the revision.

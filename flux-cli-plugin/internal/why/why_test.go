@@ -193,6 +193,33 @@ func TestLine(t *testing.T) {
 			want: "prod: v1.2.3@sha1:cccccccc waits for pull request " + pull + " to be merged",
 		},
 		{
+			name: "the pull request is open, and waits for a gate",
+			env:  "prod",
+			changes: changes{
+				promotion("prod", pipelinesv1alpha1.PromotionRecord{State: "created", PullRequest: &pipelinesv1alpha1.PullRequestStatus{URL: pull}}),
+				ready("PullRequestOpen", "prod: v1.2.3@sha1:cccccccc waits for pull request "+pull+" to be merged, which is to wait: gate freeze is closed"),
+			},
+			want: "prod: v1.2.3@sha1:cccccccc waits for pull request " + pull + " to be merged, which is to wait: gate freeze is closed",
+		},
+		{
+			name: "the pull request is open, and the Git host does not merge it",
+			env:  "prod",
+			changes: changes{
+				promotion("prod", pipelinesv1alpha1.PromotionRecord{State: "created", PullRequest: &pipelinesv1alpha1.PullRequestStatus{URL: pull}}),
+				ready("PullRequestOpen", "prod: v1.2.3@sha1:cccccccc waits for pull request "+pull+" to be merged as soon as the Git host lets it: 405 a review is missing"),
+			},
+			want: "prod: v1.2.3@sha1:cccccccc waits for pull request " + pull + " to be merged as soon as the Git host lets it: 405 a review is missing",
+		},
+		{
+			name: "the pull request can't be closed to start the promotion anew",
+			env:  "prod",
+			changes: changes{
+				promotion("prod", pipelinesv1alpha1.PromotionRecord{State: "created", Superseded: true, PullRequest: &pipelinesv1alpha1.PullRequestStatus{URL: pull}}),
+				ready("PromotionFailed", "prod: withdrawing the promotion of v1.2.3@sha1:cccccccc failed: 403"),
+			},
+			want: "prod: withdrawing the promotion of v1.2.3@sha1:cccccccc failed: 403",
+		},
+		{
 			name: "the pull request is open, and the Ready condition tells of another environment's trouble",
 			env:  "prod",
 			changes: changes{
