@@ -505,7 +505,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 				setReady(p, "True", "PromotionAbandoned", "prod: v1.2.3@sha1:cccccccc is not promoted: closed")
 			}},
 			want:     ended,
-			wantText: "prod: v1.2.3@sha1:cccccccc is not promoted: closed; the next revision will be, or this one by the annotation reconcile.fluxcd.io/forceAt",
+			wantText: "prod: v1.2.3@sha1:cccccccc is not promoted: closed; the next revision will be, or this one by the annotations reconcile.fluxcd.io/requestedAt and reconcile.fluxcd.io/forceAt, with one new value for both",
 		},
 		{
 			name:     "a pipeline that is suspended is not waited for",

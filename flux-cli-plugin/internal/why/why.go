@@ -213,7 +213,8 @@ func (q *question) promotion(env string, record *pipelinesv1alpha1.PromotionReco
 	case pipelinesv1alpha1.PromotionSucceeded:
 		return "was promoted and has yet to be rolled out: " + record.Message
 	case pipelinesv1alpha1.PromotionAbandoned:
-		return fmt.Sprintf("is not promoted: %s; the next revision will be, or this one by the annotation %s", record.Message, meta.ForceRequestAnnotation)
+		return fmt.Sprintf("is not promoted: %s; the next revision will be, or this one by the annotations %s and %s, with one new value for both",
+			record.Message, meta.ReconcileRequestAnnotation, meta.ForceRequestAnnotation)
 	}
 	waits := q.waits(env, record)
 	failed := q.failure(record)

@@ -247,7 +247,7 @@ func TestLine(t *testing.T) {
 				ready("PromotionAbandoned", "prod: v1.2.3@sha1:cccccccc is not promoted: pull request "+pull+" was closed without being merged"),
 			},
 			want: "prod: v1.2.3@sha1:cccccccc is not promoted: pull request " + pull + " was closed without being merged; " +
-				"the next revision will be, or this one by the annotation reconcile.fluxcd.io/forceAt",
+				"the next revision will be, or this one by the annotations reconcile.fluxcd.io/requestedAt and reconcile.fluxcd.io/forceAt, with one new value for both",
 		},
 		{
 			name: "it failed, with the error and the next try",
