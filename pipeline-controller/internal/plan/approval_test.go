@@ -89,6 +89,26 @@ func TestPreconditionsTellSinceWhen(t *testing.T) {
 	g.Expect(since(plan.Next(w).Status).Time).To(BeTemporally("==", now.Add(time.Minute)), "it is met since then")
 }
 
+func TestNothingWaitsForApprovalWhereNothingIsPromoted(t *testing.T) {
+	manual := spec(func(spec *pipelinesv1.PipelineSpec) { spec.Promotion.Manual = true })
+	for _, test := range []struct {
+		name   string
+		change func(*plan.World)
+		want   string
+	}{
+		{"nothing has changed", func(*plan.World) {}, "v2"},
+		{"somebody has brought the revision there by hand", func(w *plan.World) { w.Targets["staging"] = states("v2!") }, ""},
+		{"the promotion was taken out of the spec", func(w *plan.World) { w.Pipeline.Spec.Promotion = nil }, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := with(world("v2", "v1"), manual)
+			w.Pipeline.Status = plan.Next(w).Status
+			test.change(&w)
+			NewWithT(t).Expect(plan.Next(w).Status.Environments["staging"].WaitingApproval.Revision).To(Equal(test.want))
+		})
+	}
+}
+
 // ready says on what the targets of an environment were last seen ready.
 func ready(env string, revisions ...string) func(*plan.World) {
 	return func(w *plan.World) {

@@ -253,6 +253,7 @@ func (p *planner) advance(env *pipelinesv1.Environment, current string) *verdict
 	if unknown := p.unknownTarget(env); unknown != nil {
 		return unknown
 	}
+	p.environment(env.Name).WaitingApproval.Revision = ""
 	if reached {
 		why := states[unsettled].Message
 		if why == "" {
