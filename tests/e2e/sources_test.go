@@ -246,6 +246,12 @@ var _ = Describe("Each kind of source", Ordered, func() {
 		Eventually(ctx, field(obj, "status", "artifact", "digest")).ShouldNot(BeNil())
 	})
 
+	It("publishes when its annotation names no gates, be it of blanks", func(ctx SpecContext) {
+		Expect(kinds[1].release("blank", "1.0.0")).To(Succeed())
+		apply(ctx, "%s", kinds[1].manifest("blank", "gating.toolkit.fluxcd.io/gates: ' '", ""))
+		Eventually(ctx, field(object(sourceAPI, "OCIRepository", flux, "blank"), "status", "artifact", "digest")).ShouldNot(BeNil())
+	})
+
 	It("stays as it is when its CRD loses spec.gates, and says so", func(ctx SpecContext) {
 		Expect(kinds[2].release("lost-field", "1.0.0")).To(Succeed())
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: lost-field, namespace: flux-system}, spec: {closed: true}}")
