@@ -51,7 +51,9 @@ func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1
 	deadline := pipeline.DeletionTimestamp.Add(finalizerPatience)
 	if err := r.withdrawAll(ctx, pipeline, deadline); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "closing the pull requests of a deleted Pipeline failed")
-		if wait := min(finalizerRetry, deadline.Sub(r.Now())); wait > 0 {
+		// A deadline that is farther away is one by another clock, that of the API server, and no measure of how long this takes.
+		left := deadline.Sub(r.Now())
+		if wait := min(finalizerRetry, left); wait > 0 && left <= finalizerPatience+finalizerRetry {
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 	}
