@@ -96,7 +96,7 @@ func (m *Metrics) collectGates(ctx context.Context, metrics chan<- prometheus.Me
 			closed = 1
 		}
 		if since := gate.Status.LastTransitionTime; since != nil && gate.Spec.Closed && conditions.IsFalse(gate, gatingv1.OpenCondition) {
-			seconds = time.Since(since.Time).Seconds()
+			seconds = max(time.Since(since.Time).Seconds(), 0)
 		}
 		gauge := func(metric *prometheus.Desc, value float64, labels ...string) {
 			metrics <- prometheus.MustNewConstMetric(metric, prometheus.GaugeValue, value, append([]string{gate.Namespace, gate.Name}, labels...)...)
