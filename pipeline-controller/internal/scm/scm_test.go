@@ -207,6 +207,34 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+func TestARedirectThatTurnsAChangeIntoAReadIsNotFollowed(t *testing.T) {
+	for _, c := range []struct{ hostType, path, pullRequest string }{
+		{"azure-devops", "/org/project/_git/fleet", `{"pullRequestId":1,"status":"active"}`},
+		{"bitbucket-server", "/scm/org/fleet.git", `{"id":1,"state":"OPEN"}`},
+		{"gitea", "/org/fleet", `{"number":1,"state":"open"}`},
+		{"github", "/org/fleet", `{"number":1,"state":"open"}`},
+		{"gitlab", "/org/group/fleet", `{"iid":1,"state":"opened"}`},
+	} {
+		t.Run(c.hostType, func(t *testing.T) {
+			g := NewWithT(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet {
+					// So does Gitea for a repository that was renamed.
+					http.Redirect(w, r, "/renamed", http.StatusMovedPermanently)
+					return
+				}
+				_, _ = w.Write([]byte(c.pullRequest))
+			}))
+			t.Cleanup(server.Close)
+			host, err := NewHosts().Open(c.hostType, Repository{URL: server.URL + c.path, Token: "t0ken"})
+			g.Expect(err).NotTo(HaveOccurred())
+			for _, name := range []string{"close", "comment", "create", "status"} {
+				g.Expect(operations[name](t.Context(), host)).To(MatchError(ContainSubstring("redirects to "+server.URL+"/renamed")), name)
+			}
+		})
+	}
+}
+
 // operations are all that can be asked of a host.
 var operations = map[string]func(context.Context, Host) error{
 	"find":    func(ctx context.Context, h Host) error { _, err := h.Find(ctx, "b"); return err },

@@ -47,6 +47,10 @@ func newHTTPClient(api url.URL, next http.RoundTripper) *http.Client {
 			if request.URL.Scheme != api.Scheme || request.URL.Host != api.Host {
 				return fmt.Errorf("the host redirects to %s://%s, which is not followed", request.URL.Scheme, request.URL.Host)
 			}
+			// Most statuses of redirects have a change asked for by GET where it goes on: that changes nothing, and looks like a success.
+			if made := via[0].Method; request.Method != made {
+				return fmt.Errorf("the host redirects to %s, where it takes no %s: was the repository moved?", request.URL, made)
+			}
 			if len(via) >= maxRedirects {
 				return fmt.Errorf("more than %d redirects", maxRedirects)
 			}
