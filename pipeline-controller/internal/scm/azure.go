@@ -84,7 +84,7 @@ func newAzure(repository Repository, connect connector) (Host, error) {
 		client: api.Client,
 		// Without it, a wrong token is answered with a redirect to a page for signing in.
 		header: http.Header{"X-TFS-FedAuthRedirect": {"Suppress"}},
-		words:  azureWords,
+		words:  azureWords, secrets: authenticate.secrets,
 	}}, nil
 }
 

@@ -86,7 +86,7 @@ func newBitbucket(repository Repository, connect connector) (Host, error) {
 		client: api.Client,
 		// Bitbucket refuses what a form in somebody's browser could send.
 		header: http.Header{"X-Atlassian-Token": {"no-check"}},
-		words:  bitbucketWords,
+		words:  bitbucketWords, secrets: authenticate.secrets,
 	}}, nil
 }
 

@@ -25,6 +25,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/hosthttp"
 )
 
 // maxWords is the length, in bytes, of a refusal that is quoted without being understood.
@@ -37,6 +40,8 @@ type rest struct {
 	header http.Header
 	// words finds what a host says on a refusal, for people, in the body of one.
 	words func(body []byte) string
+	// secrets are what must stay out of errors.
+	secrets func() []string
 }
 
 // refusal is a response that is no success.
@@ -99,7 +104,9 @@ func (r *rest) refused(response *http.Response) error {
 	}
 	words := r.words(body)
 	if words == "" {
-		words = string(body[:min(len(body), maxWords)])
+		// What is cut off of a secret would no longer be known for one.
+		words = hosthttp.NewError(nil, string(body), r.secrets()...).Error()
+		words = strings.ToValidUTF8(words[:min(len(words), maxWords)], "")
 	}
 	return &refusal{status: response.StatusCode, words: words, body: body}
 }

@@ -338,6 +338,31 @@ func expectNoSecret(g *WithT, err error, secrets ...string) {
 	}
 }
 
+func TestATokenThatIsCutWithTheWordsOfAHostIsNotTold(t *testing.T) {
+	const token = "t0ken-of-which-nobody-is-to-see-a-part"
+	for _, standIn := range standIns {
+		t.Run(standIn.hostType, func(t *testing.T) {
+			g := NewWithT(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+				if decoded, err := base64.StdEncoding.DecodeString(sent); err == nil {
+					sent = strings.TrimPrefix(string(decoded), ":")
+				}
+				w.WriteHeader(http.StatusInternalServerError)
+				_, _ = w.Write([]byte(strings.Repeat("-", maxWords-len(sent)/2) + sent))
+			}))
+			t.Cleanup(server.Close)
+			host, err := NewHosts().Open(standIn.hostType, Repository{URL: server.URL + standIn.path, Token: token})
+			g.Expect(err).NotTo(HaveOccurred())
+			for name, call := range operations {
+				err := call(t.Context(), host)
+				g.Expect(err).To(HaveOccurred(), name)
+				g.Expect(err.Error()).NotTo(ContainSubstring(token[:len("t0ken")]), name)
+			}
+		})
+	}
+}
+
 func TestADuplicateOnBitbucketIsKnownThoughTheOtherOneIsLong(t *testing.T) {
 	g := NewWithT(t)
 	h := newTestBitbucket(t)
