@@ -128,16 +128,17 @@ func heldAlready(promotion Promotion) plan.Outcome {
 	}
 }
 
-// adopt looks for a pull request that an earlier attempt has made and could not record. An open one on the promotion's
-// branch is taken over in any case; a merged or closed one only if it was made for this very promotion, for the same revision
-// may have been promoted here before.
+// adopt looks for a pull request that an earlier attempt has made and could not record. An open one of the promotion's branch
+// into its base branch is taken over in any case; one that was merged or closed, or that is to be merged elsewhere, only if it was
+// made for this very promotion: the same revision may have been promoted here before, and people take a branch where they need it.
 func adopt(ctx context.Context, host scm.Host, promotion Promotion) (plan.Outcome, bool, error) {
 	found, err := host.Find(ctx, promotion.branch())
 	if err != nil {
 		return plan.Outcome{}, false, err
 	}
 	for _, pr := range found {
-		if pr.State == scm.StateOpen || promotion.made(pr.Body) {
+		isThere := pr.State == scm.StateOpen && pr.Base == promotion.Strategy.PullRequest.BaseBranch
+		if isThere || promotion.made(pr.Body) {
 			return created(pr), true, nil
 		}
 	}

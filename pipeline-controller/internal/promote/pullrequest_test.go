@@ -1,0 +1,90 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package promote
+
+import (
+	"context"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
+	"github.com/sluice-toolkit/sluice/tests/githost"
+)
+
+// newPullRequests returns a promotion in a repository with one marked field, and what promotes it.
+func newPullRequests(t *testing.T) (*PullRequests, Promotion, *githost.Server, access) {
+	t.Helper()
+	g := NewWithT(t)
+	host, remote := startHost(t, map[string]string{"app.yaml": markedFile})
+	clones, err := git.NewClones(t.TempDir())
+	g.Expect(err).NotTo(HaveOccurred())
+	pulls := &PullRequests{Hosts: scm.NewHosts(), Clones: clones, Secrets: fake.NewClientBuilder().WithObjects(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "flux-system", Name: "fleet"},
+		Data:       map[string][]byte{"username": []byte("sluice"), "token": []byte("secret"), "ca.crt": host.CA()},
+	}).Build()}
+	promoted := promotion("flux-system", "app", "prod", "v1.1.0")
+	promoted.Strategy.PullRequest = &pipelinesv1.PullRequestPromotion{Type: "github", URL: remote.URL, BaseBranch: "main"}
+	promoted.Strategy.PullRequest.SecretRef.Name = "fleet"
+	to, err := pulls.access(t.Context(), promoted)
+	g.Expect(err).NotTo(HaveOccurred())
+	return pulls, promoted, host, to
+}
+
+func goAhead(context.Context) (string, error) { return "", nil }
+
+func TestAPullRequestIntoAnotherBranchIsNotThePromotions(t *testing.T) {
+	g := NewWithT(t)
+	pulls, promoted, host, to := newPullRequests(t)
+	// An attempt has pushed the branch, which somebody wants in a release as well.
+	_, err := host.CommitFiles("acme", "fleet", "release", map[string]string{"other.yaml": "a: b\n"}, "Release")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = host.CommitFiles("acme", "fleet", promoted.branch(), map[string]string{"app.yaml": setFile}, "Promote")
+	g.Expect(err).NotTo(HaveOccurred())
+	theirs, err := to.host.Create(t.Context(), scm.NewPullRequest{Title: "Backport", Branch: promoted.branch(), Base: "release"})
+	g.Expect(err).NotTo(HaveOccurred())
+
+	outcome := pulls.Open(t.Context(), promoted, goAhead)
+	g.Expect(outcome.Err).NotTo(HaveOccurred())
+	g.Expect(outcome.PullRequest.Number).NotTo(BeEquivalentTo(theirs.Number))
+	opened, err := to.host.Get(t.Context(), int(outcome.PullRequest.Number))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(opened.Base).To(Equal("main"))
+
+	again := pulls.Open(t.Context(), promoted, goAhead)
+	g.Expect(again.PullRequest.Number).To(Equal(outcome.PullRequest.Number))
+}
+
+func TestAPullRequestThatWasGivenAnotherBaseIsStillThePromotions(t *testing.T) {
+	g := NewWithT(t)
+	pulls, promoted, host, to := newPullRequests(t)
+	_, err := host.CommitFiles("acme", "fleet", "release", map[string]string{"other.yaml": "a: b\n"}, "Release")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = host.CommitFiles("acme", "fleet", promoted.branch(), map[string]string{"app.yaml": setFile}, "Promote")
+	g.Expect(err).NotTo(HaveOccurred())
+	ours, err := to.host.Create(t.Context(), scm.NewPullRequest{Title: promoted.title(), Body: promoted.body(), Branch: promoted.branch(), Base: "release"})
+	g.Expect(err).NotTo(HaveOccurred())
+
+	outcome := pulls.Open(t.Context(), promoted, goAhead)
+	g.Expect(outcome.Err).NotTo(HaveOccurred())
+	g.Expect(outcome.PullRequest.Number).To(BeEquivalentTo(ours.Number))
+}
