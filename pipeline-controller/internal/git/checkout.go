@@ -104,10 +104,12 @@ func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, int
 
 // store keeps the objects of a pack. Those of a thin one, few as a rule, are kept one by one, as they may build upon others.
 func store(into *filesystem.Storage, pack io.Reader, thin bool) error {
+	checked := bounded(pack)
+	defer checked.Close()
 	if !thin {
-		return packfile.UpdateObjectStorage(into, pack)
+		return packfile.UpdateObjectStorage(into, checked)
 	}
-	parser, err := packfile.NewParserWithStorage(packfile.NewScanner(pack), into)
+	parser, err := packfile.NewParserWithStorage(packfile.NewScanner(checked), into)
 	if err != nil {
 		return err
 	}
@@ -249,6 +251,9 @@ func isRegular(mode filemode.FileMode) bool {
 // tree returns the entries of the directory dir, whose tree is hash. Git's own
 // checks refuse the names it refuses; a host need not have made them.
 func (c *Checkout) tree(hash plumbing.Hash, dir string) ([]object.TreeEntry, error) {
+	if size, err := c.objects.EncodedObjectSize(hash); err == nil && size > maxTree {
+		return nil, fmt.Errorf("%s: the directory has more than %d bytes", path.Join("/", dir), maxTree)
+	}
 	tree, err := object.GetTree(c.objects, hash)
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading tree %s: %w", path.Join("/", dir), hash, err)

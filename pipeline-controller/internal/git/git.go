@@ -36,6 +36,12 @@ import (
 const (
 	// maxPack is the size in bytes of a commit with all its files, as the host packs them.
 	maxPack = 2 << 30
+	// maxObject is the size in bytes of one file or directory, and maxUnpacked that of all together. GitHub takes no file of more
+	// than 100 MB.
+	maxObject   = 128 << 20
+	maxUnpacked = 16 * maxPack
+	// maxTree is the size in bytes of one directory, without what is in it.
+	maxTree = 32 << 20
 	// maxAdvertisement is the size in bytes of the host's list of references.
 	maxAdvertisement = 64 << 20
 	// maxFiles is how many entries of trees are walked. A few small trees that
