@@ -132,10 +132,9 @@ func maxResponse(request *http.Request) int64 {
 
 // uploadPack opens a session for reading, and returns it with the remote's references.
 func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {
-	// A session writes to its endpoint when the host redirects.
-	endpoint := c.endpoint
-	session, err := openSession(ctx, func() (transport.UploadPackSession, error) {
-		return c.client.NewUploadPackSession(&endpoint, c.auth)
+	// A session writes to its endpoint when the host redirects: each gets a copy.
+	session, err := openSession(ctx, c.endpoint, func(endpoint *transport.Endpoint) (transport.UploadPackSession, error) {
+		return c.client.NewUploadPackSession(endpoint, c.auth)
 	})
 	if err != nil {
 		return nil, nil, c.failed("connecting to", err)
@@ -153,9 +152,8 @@ func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSessio
 
 // receivePack opens a session for writing, and returns it with the remote's references.
 func (c *connection) receivePack(ctx context.Context) (transport.ReceivePackSession, *packp.AdvRefs, error) {
-	endpoint := c.endpoint
-	session, err := openSession(ctx, func() (transport.ReceivePackSession, error) {
-		return c.client.NewReceivePackSession(&endpoint, c.auth)
+	session, err := openSession(ctx, c.endpoint, func(endpoint *transport.Endpoint) (transport.ReceivePackSession, error) {
+		return c.client.NewReceivePackSession(endpoint, c.auth)
 	})
 	if err != nil {
 		return nil, nil, c.failed("connecting to", err)

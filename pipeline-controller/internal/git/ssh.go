@@ -20,12 +20,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"github.com/fluxcd/pkg/ssh/knownhosts"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/net/proxy"
 )
 
 // sshUser is who Git hosts know everybody as, by SSH.
@@ -98,7 +103,7 @@ func parseKey(key SSHKey) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// opening holds one value for each session that is being opened, be it given up: hosts that say nothing can't pile up more of them.
+// opening holds one value for each session that is being opened, be it given up: there can't pile up more of them.
 var opening = make(chan struct{}, 64)
 
 // opened is what a session is opened with, or why there is none.
@@ -107,9 +112,9 @@ type opened[S transport.Session] struct {
 	err     error
 }
 
-// openSession opens a session, unless that takes longer than the context lasts: by SSH, go-git waits for ever for a host that
-// takes a connection and says nothing. One that opens later is closed.
-func openSession[S transport.Session](ctx context.Context, open func() (S, error)) (S, error) {
+// openSession opens a session at the endpoint, unless that takes longer than the context lasts: by SSH, go-git waits for ever for a
+// host that takes a connection and says nothing. One that opens later is closed.
+func openSession[S transport.Session](ctx context.Context, endpoint transport.Endpoint, open func(*transport.Endpoint) (S, error)) (S, error) {
 	var none S
 	select {
 	case opening <- struct{}{}:
@@ -119,7 +124,10 @@ func openSession[S transport.Session](ctx context.Context, open func() (S, error
 	done := make(chan opened[S], 1)
 	go func() {
 		defer func() { <-opening }()
-		session, err := open()
+		if endpoint.Protocol == "ssh" {
+			defer dialers.lend(ctx, &endpoint)()
+		}
+		session, err := open(&endpoint)
 		done <- opened[S]{session, err}
 	}()
 	select {
@@ -133,4 +141,49 @@ func openSession[S transport.Session](ctx context.Context, open func() (S, error
 		}()
 		return none, ctx.Err()
 	}
+}
+
+// dialScheme is that of the addresses of proxies that are none. go-git takes no context for a session by SSH, and no dialer but that
+// of a proxy: such an address has it connect through a dialer that knows the context.
+const dialScheme = "sluice-dialer"
+
+var dialers dialerRegistry
+
+func init() { proxy.RegisterDialerType(dialScheme, dialers.find) }
+
+// dialerRegistry holds the dialers of the sessions that are being opened.
+type dialerRegistry struct {
+	dialers sync.Map
+	last    atomic.Int64
+}
+
+// lend has the endpoint's connection end with the context at the latest. What it returns must be called once the session is open.
+func (r *dialerRegistry) lend(ctx context.Context, endpoint *transport.Endpoint) (giveBack func()) {
+	name := strconv.FormatInt(r.last.Add(1), 10)
+	r.dialers.Store(name, dialer(func(network, address string) (net.Conn, error) {
+		// The environment's own proxies are used as ever.
+		conn, err := proxy.Dial(ctx, network, address)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}))
+	endpoint.Proxy.URL = dialScheme + "://" + name
+	return func() { r.dialers.Delete(name) }
+}
+
+func (r *dialerRegistry) find(address *url.URL, _ proxy.Dialer) (proxy.Dialer, error) {
+	if found, ok := r.dialers.Load(address.Host); ok {
+		return found.(dialer), nil
+	}
+	return nil, fmt.Errorf("there is no dialer at %s", address)
+}
+
+// dialer is what go-git takes for a proxy. The context that it is given lasts for ever.
+type dialer func(network, address string) (net.Conn, error)
+
+func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+func (d dialer) DialContext(_ context.Context, network, address string) (net.Conn, error) {
+	return d(network, address)
 }

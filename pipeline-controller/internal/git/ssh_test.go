@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/crypto/ssh"
@@ -238,4 +239,33 @@ func TestAnSSHHostThatSaysNothingHoldsNobodyUp(t *testing.T) {
 	}()
 	_, _, err = RemoteBranch(ctx, remote, "main")
 	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+func TestSSHHostsThatSayNothingHoldUpNoOtherHost(t *testing.T) {
+	g := NewWithT(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = silent.Close() })
+	host := newSSHServer(t)
+	tip := host.newRepository(t, "fleet.git").commit("main", map[string]file{"app.yaml": {"100644", "a"}})
+	remote := host.remote("fleet.git")
+	remote.URL = "ssh://git@" + silent.Addr().String() + "/fleet.git"
+	for range cap(opening) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			conn, err := silent.Accept()
+			if err == nil {
+				t.Cleanup(func() { _ = conn.Close() })
+			}
+			cancel()
+		}()
+		_, _, err = RemoteBranch(ctx, remote, "main")
+		g.Expect(err).To(MatchError(context.Canceled))
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	at, _, err := RemoteBranch(ctx, host.remote("fleet.git"), "main")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(at).To(Equal(tip))
 }
