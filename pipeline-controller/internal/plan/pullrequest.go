@@ -129,8 +129,9 @@ func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Prom
 		p.step(Action{Kind: ReportGates, Gates: gates}, env.Name, record, &pr.Reporting)
 		return
 	}
-	// What others have pushed to is theirs.
-	if pr.HeadCommit == "" || pr.HeadCommit != pr.Commit || env.Name != p.standsAt || !gates.Met || base == "" {
+	// What others have pushed to is theirs. Where the end of a Renew was not recorded, the next one tells whether it has pushed.
+	unrecorded := pr.Merging != nil && pr.Merging.Attempts > 0 && base != pr.BaseCommit
+	if pr.HeadCommit == "" || pr.HeadCommit != pr.Commit && !unrecorded || env.Name != p.standsAt || !gates.Met || base == "" {
 		return
 	}
 	if base != pr.BaseCommit {

@@ -100,6 +100,18 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			world: open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Gates = nil }), pullRequest("staging", plan.PullRequest{Err: errors.New("timeout")})),
 		},
 		{
+			name: "a head that somebody else has pushed is left alone",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.Gates.Commit = "c2"
+			})),
+		},
+		{
+			name: "so is one after an attempt to merge",
+			world: open(mergedBySluice, pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b1"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.Gates.Commit, pr.Merging = "c2", &pipelinesv1.StepStatus{Attempts: 1}
+			})),
+		},
+		{
 			name: "a commit status that could not be set is tried again in time, and the message says why",
 			world: open(gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
 				pr.Reporting = &pipelinesv1.StepStatus{LastError: "may not set it", NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
@@ -211,6 +223,15 @@ func claimed(status pipelinesv1.PipelineStatus) (attempts int32) {
 		}
 	}
 	return attempts
+}
+
+func TestAHeadThatARenewMayHavePushedIsLookedInto(t *testing.T) {
+	g := NewWithT(t)
+	next := plan.Next(open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+		pr.Gates.Commit, pr.Merging = "c2", &pipelinesv1.StepStatus{Attempts: 1}
+	})))
+	g.Expect(next.Action).NotTo(BeNil())
+	g.Expect(next.Action.Kind).To(Equal(plan.Renew))
 }
 
 func TestRecordOfAStep(t *testing.T) {

@@ -224,11 +224,16 @@ func (p *PullRequests) renew(ctx context.Context, promotion Promotion, recorded 
 	if why, err := confirm(ctx); err != nil || why != "" {
 		return plan.Outcome{Message: why}, err
 	}
-	if change.isEmpty() {
-		return p.obsolete(ctx, promotion)
-	}
 	pr := recorded.DeepCopy()
-	if change.baseFiles != recorded.BaseFiles {
+	switch {
+	case !change.isEmpty() && change.commit == recorded.HeadCommit:
+		// An attempt whose end was not recorded has pushed it.
+		change.isMadeIn(pr, checkout)
+	case recorded.HeadCommit != recorded.Commit:
+		// Somebody else has pushed.
+	case change.isEmpty():
+		return p.obsolete(ctx, promotion)
+	case change.baseFiles != recorded.BaseFiles:
 		if err := checkout.Push(ctx, change.commit, promotion.branch(), recorded.Commit); err != nil {
 			return plan.Outcome{}, err
 		}

@@ -88,3 +88,38 @@ func TestAPullRequestThatWasGivenAnotherBaseIsStillThePromotions(t *testing.T) {
 	g.Expect(outcome.Err).NotTo(HaveOccurred())
 	g.Expect(outcome.PullRequest.Number).To(BeEquivalentTo(ours.Number))
 }
+
+func TestWhatARenewHasPushedAndNotRecordedIsStillThePromotions(t *testing.T) {
+	g := NewWithT(t)
+	pulls, promoted, host, to := newPullRequests(t)
+	opened := pulls.Open(t.Context(), promoted, goAhead)
+	g.Expect(opened.Err).NotTo(HaveOccurred())
+	_, err := host.CommitFiles("acme", "fleet", "main", map[string]string{"app.yaml": "# New\n" + markedFile}, "Move")
+	g.Expect(err).NotTo(HaveOccurred())
+	renewed := pulls.Renew(t.Context(), promoted, opened.PullRequest, goAhead)
+	g.Expect(renewed.Err).NotTo(HaveOccurred())
+	g.Expect(renewed.PullRequest.Commit).NotTo(Equal(opened.PullRequest.Commit))
+
+	// All that is known afterwards is what the host says.
+	lost := opened.PullRequest.DeepCopy()
+	lost.HeadCommit = renewed.PullRequest.HeadCommit
+	again := pulls.Renew(t.Context(), promoted, lost, goAhead)
+	g.Expect(again.Err).NotTo(HaveOccurred())
+	g.Expect(again.PullRequest).To(Equal(renewed.PullRequest))
+
+	// What somebody else has pushed is not, and stays.
+	theirs, err := host.CommitFiles("acme", "fleet", promoted.branch(), map[string]string{"more.yaml": "a: b\n"}, "More")
+	g.Expect(err).NotTo(HaveOccurred())
+	lost.HeadCommit = theirs
+	for _, main := range []string{"# Newer\n" + markedFile, setFile} {
+		_, err = host.CommitFiles("acme", "fleet", "main", map[string]string{"app.yaml": main}, "Move again")
+		g.Expect(err).NotTo(HaveOccurred())
+		left := pulls.Renew(t.Context(), promoted, lost, goAhead)
+		g.Expect(left.Err).NotTo(HaveOccurred())
+		g.Expect(left.State).To(Equal(pipelinesv1.PromotionCreated))
+		g.Expect(left.PullRequest.Commit).To(Equal(opened.PullRequest.Commit))
+		at, err := to.host.Get(t.Context(), int(left.PullRequest.Number))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(at.HeadCommit).To(Equal(theirs))
+	}
+}
