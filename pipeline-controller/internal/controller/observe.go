@@ -129,7 +129,11 @@ func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion
 			promotion.Strategy.PullRequest = &pipelinesv1.PullRequestPromotion{}
 		}
 		pr := promotion.Strategy.PullRequest
-		pr.Type, pr.URL, pr.BaseBranch, pr.SecretRef = opened.Type, opened.URL, opened.BaseBranch, opened.SecretRef
+		pr.BaseBranch = opened.BaseBranch
+		// For the same repository the spec knows better by now: the Secret may have been replaced by one of another name.
+		if pr.URL != opened.URL {
+			pr.Type, pr.URL, pr.SecretRef = opened.Type, opened.URL, opened.SecretRef
+		}
 	}
 	if len(status.History) > 0 && status.History[0].Superseded {
 		promotion.Supersedes = status.History[0].PullRequest

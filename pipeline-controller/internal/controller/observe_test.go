@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	. "github.com/onsi/gomega"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -46,6 +47,32 @@ func TestNothingIsMadeOfAWorldInWhichAClusterIsBeingConnected(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			world := plan.World{Now: now, Targets: map[string][]target.State{"dev": {{Known: true}}, "prod": test.states}}
 			NewWithT(t).Expect(max(connecting(world), 0)).To(Equal(test.wait))
+		})
+	}
+}
+
+func TestAPullRequestIsLookedAtWhereItWasOpened(t *testing.T) {
+	opened := &pipelinesv1.RepositoryReference{URL: "https://git/fleet", BaseBranch: "main", SecretRef: meta.LocalObjectReference{Name: "before"}}
+	for _, test := range []struct {
+		name             string
+		url              string
+		wantURL, wantRef string
+	}{
+		{"with the Secret of before, in another repository than the spec says by now", "https://git/other", "https://git/fleet", "before"},
+		{"with the Secret that the spec names by now, in the same repository", "https://git/fleet", "https://git/fleet", "now"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			pipeline := &pipelinesv1.Pipeline{}
+			pipeline.Spec.Environments = []pipelinesv1.Environment{{Name: "prod"}}
+			pipeline.Spec.Promotion = &pipelinesv1.Promotion{Strategy: pipelinesv1.Strategy{PullRequest: &pipelinesv1.PullRequestPromotion{
+				URL: test.url, BaseBranch: "other", SecretRef: meta.LocalObjectReference{Name: "now"},
+			}}}
+			pipeline.Status.Environments = map[string]*pipelinesv1.EnvironmentStatus{"prod": {Promotion: &pipelinesv1.PromotionRecord{Repository: opened}}}
+			promotion, ok := promotionOf(pipeline, "prod")
+			g.Expect(ok).To(BeTrue())
+			pr := promotion.Strategy.PullRequest
+			g.Expect([]string{pr.URL, pr.BaseBranch, pr.SecretRef.Name}).To(Equal([]string{test.wantURL, "main", test.wantRef}))
 		})
 	}
 }

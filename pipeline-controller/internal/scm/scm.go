@@ -41,6 +41,9 @@ const (
 	requestTimeout = 30 * time.Second
 	// maxResponse is the size in bytes of the largest response read: a full page of pull requests with long bodies.
 	maxResponse = 32 << 20
+	// maxValues is how many values a response may have: in memory an empty one takes some hundred times the space. A full page of
+	// pull requests has some fifty thousand.
+	maxValues = 1 << 20
 	// maxPages is how many pages of pull requests are read before giving up, with
 	// an error: an answer from a part of them could have a promotion made twice.
 	maxPages = 1000

@@ -22,12 +22,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
@@ -229,7 +232,7 @@ func TestARedirectThatTurnsAChangeIntoAReadIsNotFollowed(t *testing.T) {
 			host, err := NewHosts().Open(c.hostType, Repository{URL: server.URL + c.path, Token: "t0ken"})
 			g.Expect(err).NotTo(HaveOccurred())
 			for _, name := range []string{"close", "comment", "create", "status"} {
-				g.Expect(operations[name](t.Context(), host)).To(MatchError(ContainSubstring("redirects to "+server.URL+"/renamed")), name)
+				g.Expect(operations[name](t.Context(), host)).To(MatchError(ContainSubstring(" to "+server.URL+"/renamed: was the repository moved?")), name)
 			}
 		})
 	}
@@ -323,6 +326,43 @@ func TestFailuresOfAHostAreToldWithoutTheToken(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			_, err = host.Find(t.Context(), "b")
 			g.Expect(err).To(MatchError(ContainSubstring("larger than allowed")))
+		})
+	}
+}
+
+func TestAResponseOfMoreValuesThanThereCanBeIsNotRead(t *testing.T) {
+	for _, standIn := range standIns {
+		t.Run(standIn.hostType, func(t *testing.T) {
+			g := NewWithT(t)
+			// In memory, each of these few bytes is a pull request with all its fields.
+			values := strings.Repeat("{},", maxValues/2) + "{}]"
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(strings.Replace(standIn.empty, "]", values, 1)))
+			}))
+			t.Cleanup(server.Close)
+			host, err := NewHosts().Open(standIn.hostType, Repository{URL: server.URL + standIn.path, Token: "t0ken"})
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = host.Find(t.Context(), "b")
+			g.Expect(err).To(MatchError(ContainSubstring("the response has more than 1048576 values")))
+		})
+	}
+}
+
+func TestValuesAreCountedOutsideOfTexts(t *testing.T) {
+	for _, c := range []struct {
+		content string
+		values  int
+	}{
+		{`{"a":1}`, 1},
+		{`[1,{"a":[2]}]`, 4},
+		{`{"a":"{,[","b":"\",{[","c":"\\","d":2}`, 4},
+	} {
+		t.Run(c.content, func(t *testing.T) {
+			g := NewWithT(t)
+			for left, is := range map[int]types.GomegaMatcher{c.values: Succeed(), c.values - 1: MatchError(errTooManyValues)} {
+				_, err := io.Copy(io.Discard, iotest.OneByteReader(&boundedValues{ReadCloser: io.NopCloser(strings.NewReader(c.content)), left: left}))
+				g.Expect(err).To(is)
+			}
 		})
 	}
 }

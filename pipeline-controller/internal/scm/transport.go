@@ -49,7 +49,7 @@ func newHTTPClient(api url.URL, next http.RoundTripper) *http.Client {
 			}
 			// Most statuses of redirects have a change asked for by GET where it goes on: that changes nothing, and looks like a success.
 			if made := via[0].Method; request.Method != made {
-				return fmt.Errorf("the host redirects to %s, where it takes no %s: was the repository moved?", request.URL, made)
+				return fmt.Errorf("the host redirects a %s to %s://%s%s: was the repository moved?", made, request.URL.Scheme, request.URL.Host, request.URL.Path)
 			}
 			if len(via) >= maxRedirects {
 				return fmt.Errorf("more than %d redirects", maxRedirects)
@@ -96,7 +96,7 @@ func (t *transport) exchange(request *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	response.Body = &cancelingBody{response.Body, cancel}
+	response.Body = &cancelingBody{&boundedValues{ReadCloser: response.Body, left: maxValues}, cancel}
 	return response, nil
 }
 
@@ -118,6 +118,35 @@ type cancelingBody struct {
 func (b *cancelingBody) Close() error {
 	defer b.cancel()
 	return b.ReadCloser.Close()
+}
+
+var errTooManyValues = fmt.Errorf("the response has more than %d values", maxValues)
+
+// boundedValues is a body of JSON of which no more than a number of values can be read.
+type boundedValues struct {
+	io.ReadCloser
+	left              int
+	inText, isEscaped bool
+}
+
+func (b *boundedValues) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	for _, c := range p[:n] {
+		switch {
+		case b.isEscaped:
+			b.isEscaped = false
+		case b.inText && c == '\\':
+			b.isEscaped = true
+		case c == '"':
+			b.inText = !b.inText
+		case !b.inText && (c == '{' || c == '[' || c == ','):
+			b.left--
+		}
+	}
+	if b.left < 0 {
+		return 0, errTooManyValues
+	}
+	return n, err
 }
 
 func newBaseTransport(caBundle []byte) (*hosthttp.Transport, error) {
