@@ -132,6 +132,10 @@ func openSession[S transport.Session](ctx context.Context, endpoint transport.En
 	}()
 	select {
 	case result := <-done:
+		if result.err != nil && ctx.Err() != nil {
+			// That the connection ended is only how it came to be.
+			return none, ctx.Err()
+		}
 		return result.session, result.err
 	case <-ctx.Done():
 		go func() {
