@@ -17,6 +17,7 @@ limitations under the License.
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,23 +65,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:unau
 		var err error
 		admin, err = client.New(leaf.Config, client.Options{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(leaf.Apply(ctx, []byte(`
-apiVersion: v1
-kind: Namespace
-metadata: {name: leaf-apps}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: sluice, namespace: leaf-apps}
-rules:
-- {apiGroups: [kustomize.toolkit.fluxcd.io], resources: [kustomizations], verbs: [get, list, watch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: sluice, namespace: leaf-apps}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sluice}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: 'management:system:serviceaccount:flux-system:leaf-identity'}]
-`))).To(Succeed())
+		Expect(leaf.Apply(ctx, fmt.Appendf(nil, leafRole,
+			"{apiGroup: rbac.authorization.k8s.io, kind: User, name: 'management:system:serviceaccount:flux-system:leaf-identity'}"))).To(Succeed())
 		runs(ctx, admin, leafNamespace, "v1")
 
 		apply(ctx, `

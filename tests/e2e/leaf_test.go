@@ -54,6 +54,25 @@ const (
 // gitopsCluster is one of any name, all with the same Secret.
 const gitopsCluster = "{apiVersion: gitops.weave.works/v1alpha1, kind: GitopsCluster, metadata: {name: %s, namespace: flux-system}, spec: {secretRef: {name: leaf}}}"
 
+// leafRole lets a subject look at the applications in the leaf cluster, and at nothing else.
+const leafRole = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: leaf-apps}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: sluice, namespace: leaf-apps}
+rules:
+- {apiGroups: [kustomize.toolkit.fluxcd.io], resources: [kustomizations], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: sluice, namespace: leaf-apps}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sluice}
+subjects: [%s]
+`
+
 // leafAudit has the leaf's API server write down all that is asked as leafUser.
 const leafAudit = `
 apiVersion: audit.k8s.io/v1
@@ -92,11 +111,8 @@ var _ = Describe("A target in another cluster", Ordered, func() {
 		Expect(world.Cluster.ApplyKustomization(ctx, kustomizationWith(dir, "gitops-clusters"))).To(Succeed())
 		apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: leaf-dev}}")
 		apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: leaf-prod}}")
+		Expect(leaf.Apply(ctx, fmt.Appendf(nil, leafRole, "{kind: ServiceAccount, name: sluice, namespace: leaf-apps}"))).To(Succeed())
 		Expect(leaf.Apply(ctx, []byte(`
-apiVersion: v1
-kind: Namespace
-metadata: {name: leaf-apps}
----
 apiVersion: v1
 kind: Namespace
 metadata: {name: leaf-others}
@@ -104,18 +120,6 @@ metadata: {name: leaf-others}
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: sluice, namespace: leaf-apps}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: sluice, namespace: leaf-apps}
-rules:
-- {apiGroups: [kustomize.toolkit.fluxcd.io], resources: [kustomizations], verbs: [get, list, watch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: sluice, namespace: leaf-apps}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sluice}
-subjects: [{kind: ServiceAccount, name: sluice, namespace: leaf-apps}]
 `))).To(Succeed())
 		runs(ctx, world.Client, "leaf-dev", "v1")
 		runs(ctx, admin, leafNamespace, "v1")

@@ -619,6 +619,11 @@ func (p *Pipeline) PromotionInto(env *Environment) *Promotion {
 	return p.Spec.Promotion
 }
 
+// MergesItself tells whether pull requests are merged by the controller, and not by people.
+func (p *Promotion) MergesItself() bool {
+	return p.Strategy.PullRequest != nil && p.Strategy.PullRequest.Merge == MergeAuto
+}
+
 // Environment returns the environment of that name, or nil.
 func (p *Pipeline) Environment(name string) *Environment {
 	for i := range p.Spec.Environments {

@@ -145,8 +145,9 @@ func pipelinesOf(ctx context.Context, kube client.Client, log logger, gate *gati
 
 // heldByGates says whether a promotion waits for gates.
 func heldByGates(pipeline *pipelinesv1alpha1.Pipeline, env string) string {
-	record := recordOf(pipeline, env)
-	if record == nil || record.State.Ended() || record.State == pipelinesv1alpha1.PromotionCreated && !mergesItself(pipeline, env) {
+	record, promotion := recordOf(pipeline, env), pipeline.PromotionInto(pipeline.Environment(env))
+	byPeople := promotion == nil || !promotion.MergesItself()
+	if record == nil || record.State.Ended() || record.State == pipelinesv1alpha1.PromotionCreated && byPeople {
 		return "does not wait"
 	}
 	for _, precondition := range record.Preconditions {
@@ -155,12 +156,6 @@ func heldByGates(pipeline *pipelinesv1alpha1.Pipeline, env string) string {
 		}
 	}
 	return "does not wait"
-}
-
-// mergesItself tells whether pull requests into an environment are merged by Sluice, which waits for gates.
-func mergesItself(pipeline *pipelinesv1alpha1.Pipeline, env string) bool {
-	promotion := pipeline.PromotionInto(pipeline.Environment(env))
-	return promotion != nil && promotion.Strategy.PullRequest != nil && promotion.Strategy.PullRequest.Merge == pipelinesv1alpha1.MergeAuto
 }
 
 // listReferrers lists objects that may name the gate. Those of other namespaces may only if the gate allows it, so that nobody

@@ -74,7 +74,8 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	}
 	defer func() { r.own.remember(obj) }()
 	if source.HasNoArtifact(obj) {
-		return settle(r.leaveToCharts(ctx, obj))
+		// The gates of an OCI HelmRepository are the business of its charts. It may have been of another type.
+		return settle(r.release(ctx, obj))
 	}
 	gating, err := r.gatingOf(ctx, obj)
 	if err != nil {
@@ -133,27 +134,25 @@ func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gatin
 	return false, nil
 }
 
-// leaveToCharts takes off an OCI HelmRepository what is on it from when it was of another type: its gates are the business of its
-// charts.
-func (r *SourceReconciler) leaveToCharts(ctx context.Context, obj source.Source) error {
+// release gives up what is claimed of a source.
+func (r *SourceReconciler) release(ctx context.Context, obj source.Source) error {
 	if hold.On(obj) == (hold.Claim{}) {
 		return nil
 	}
 	if err := hold.Apply(ctx, r.Client, obj, hold.Claim{}); err != nil {
-		return fmt.Errorf("releasing the OCI repository: %w", err)
+		return fmt.Errorf("releasing the source: %w", err)
 	}
 	return nil
 }
 
 // letGo releases a source that has no gates, and takes the condition away.
 func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
-	if claim := hold.On(obj); claim != (hold.Claim{}) {
-		if err := hold.Apply(ctx, r.Client, obj, hold.Claim{}); err != nil {
-			return fmt.Errorf("releasing the source: %w", err)
-		}
-		if claim.Suspend {
-			r.announce(ctx, obj, gatingv1.Evaluate(nil, nil))
-		}
+	claim := hold.On(obj)
+	if err := r.release(ctx, obj); err != nil {
+		return err
+	}
+	if claim.Suspend {
+		r.announce(ctx, obj, gatingv1.Evaluate(nil, nil))
 	}
 	if !conditions.Has(obj, gatingv1.GatesOpenCondition) {
 		return nil

@@ -19,7 +19,6 @@ package leafcluster
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/auth"
+	"github.com/fluxcd/pkg/auth/generic"
 	authutils "github.com/fluxcd/pkg/auth/utils"
 	"github.com/go-logr/logr"
 	"golang.org/x/oauth2"
@@ -115,11 +115,11 @@ func newIdentity(configMap *corev1.ConfigMap, client client.Client, log logr.Log
 	if !isName(account) {
 		return nil, errors.New("it has no 'serviceAccountName'")
 	}
-	if ca := data[meta.KubeConfigKeyCACert]; ca != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(ca)) {
+	if !isCABundle([]byte(data[meta.KubeConfigKeyCACert])) {
 		return nil, errors.New("its 'ca.crt' holds no certificate")
 	}
 	address := data[meta.KubeConfigKeyAddress]
-	if _, err := auth.ParseClusterAddress(address); err != nil && (address != "" || provider.GetName() == "generic") {
+	if _, err := auth.ParseClusterAddress(address); err != nil && (address != "" || provider.GetName() == generic.ProviderName) {
 		return nil, errors.New("its 'address' is not that of an API server, by https")
 	}
 	options := []auth.Option{

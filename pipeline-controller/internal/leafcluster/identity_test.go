@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,12 +118,7 @@ func byIdentity() pipelinesv1.Target {
 func acceptTokens(leaf *leafserver.Server, but ...int) {
 	leaf.AcceptIf(func(token string) bool {
 		number := numberIn(token)
-		for _, b := range but {
-			if number == b {
-				return false
-			}
-		}
-		return number > 0
+		return number > 0 && !slices.Contains(but, number)
 	})
 }
 

@@ -163,9 +163,14 @@ func proxyOf(address string) (func(*http.Request) (*url.URL, error), error) {
 	return http.ProxyURL(proxy), nil
 }
 
+// isCABundle tells whether a server's certificate can be checked by it. With none, the system's authorities are trusted.
+func isCABundle(ca []byte) bool {
+	return len(ca) == 0 || x509.NewCertPool().AppendCertsFromPEM(ca)
+}
+
 // checkCertificates finds certificates that can't be used, and returns the end of the client certificate if there is one.
 func checkCertificates(config *rest.Config) (time.Time, error) {
-	if ca := config.CAData; len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
+	if !isCABundle(config.CAData) {
 		return time.Time{}, errors.New("the kubeconfig's 'certificate-authority-data' holds no certificate")
 	}
 	if config.Insecure && len(config.CAData) > 0 {

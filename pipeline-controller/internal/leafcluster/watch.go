@@ -90,9 +90,9 @@ type watch struct {
 }
 
 func newWatch(key watchKey, connection *connection) *watch {
-	return &watch{
-		key: key, connection: connection, users: map[*cluster]struct{}{}, started: time.Now(), told: pipelinesv1.ConnectingReason,
-	}
+	w := &watch{key: key, connection: connection, users: map[*cluster]struct{}{}}
+	w.restart()
+	return w
 }
 
 // restart has the states not hold any more until they are listed anew.

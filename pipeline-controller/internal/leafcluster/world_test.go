@@ -199,6 +199,15 @@ func (w *world) watch(p *pipelinesv1.Pipeline) {
 	NewWithT(w.t).Eventually(w.state(p)).Should(haveRevision("v1"))
 }
 
+// watchIn does so for one in a server, which a GitopsCluster "eu" stands for.
+func (w *world) watchIn(server *leafserver.Server) *pipelinesv1.Pipeline {
+	w.t.Helper()
+	w.connect("eu", server)
+	p := pipeline("p", inCluster("eu"))
+	w.watch(p)
+	return p
+}
+
 func haveRevision(revision string) OmegaMatcher {
 	return And(HaveField("Known", true), HaveField("Ready", true), HaveField("Revision", revision))
 }

@@ -312,7 +312,7 @@ func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Pro
 	if record.State == pipelinesv1.PromotionUnapproved {
 		record.State = pipelinesv1.PromotionUnattempted
 	}
-	if wait := p.backoff(record); wait {
+	if p.tooSoon(record, record.NextAttemptTime) {
 		return broken(pipelinesv1.PromotionFailedReason, "%s: promoting %s failed, next try at %s: %s",
 			env.Name, revision.Short(current), nextTry(record), record.LastError)
 	}
@@ -345,24 +345,27 @@ func (p *planner) claim(kind ActionKind, env string, record *pipelinesv1.Promoti
 	return true
 }
 
-// backoff tells whether the record's next attempt is still to wait, and sees to it that the wait ends.
-func (p *planner) backoff(record *pipelinesv1.PromotionRecord) bool {
-	limit, next := record.RateLimitedUntil, record.NextAttemptTime
-	switch {
-	case limit != nil && p.Now.Before(limit.Time):
-		p.wakeAt(limit.Time)
-		return true
-	case p.tooSoon(next):
-		p.wakeAt(next.Time)
-		return true
+// rateLimited tells whether the Git host wants not to be asked about the promotion yet. The Pipeline is looked at when it does.
+func (p *planner) rateLimited(record *pipelinesv1.PromotionRecord) bool {
+	limit := record.RateLimitedUntil
+	if limit == nil || !p.Now.Before(limit.Time) {
+		return false
 	}
-	return false
+	p.wakeAt(limit.Time)
+	return true
 }
 
-// tooSoon tells whether the time of the next attempt is still to come. One that is farther away than any wait takes was written
-// before the wall clock was put back, and is not waited for.
-func (p *planner) tooSoon(next *metav1.Time) bool {
-	return next != nil && p.Now.Before(next.Time) && next.Sub(p.Now) <= mostBackoff && !p.impatient
+// tooSoon tells whether the time of the next attempt, at the promotion or at a step of it, is still to come, and has the Pipeline looked
+// at then. A time that is farther away than any wait takes was written before the wall clock was put back, and is not waited for.
+func (p *planner) tooSoon(record *pipelinesv1.PromotionRecord, next *metav1.Time) bool {
+	if p.rateLimited(record) {
+		return true
+	}
+	if next == nil || !p.Now.Before(next.Time) || next.Sub(p.Now) > mostBackoff || p.impatient {
+		return false
+	}
+	p.wakeAt(next.Time)
+	return true
 }
 
 // staleApprovals returns the approvals that the run has left behind. While no revision has settled nothing is said of any.

@@ -66,9 +66,8 @@ func (p *planner) followPullRequests() {
 		}
 		p.wakeAt(seen.NextLook)
 		switch {
-		case !ok && record.RateLimitedUntil != nil && p.Now.Before(record.RateLimitedUntil.Time):
-			p.wakeAt(record.RateLimitedUntil.Time)
 		case !ok:
+			p.rateLimited(record)
 		case record.State == pipelinesv1.PromotionCreated:
 			p.follow(record, seen)
 		case record.State == pipelinesv1.PromotionAbandoned && seen.open():
@@ -136,14 +135,9 @@ func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Prom
 	}
 	if base != pr.BaseCommit {
 		p.step(Action{Kind: Renew}, env.Name, record, &pr.Merging)
-	} else if mergesItself(promotion) {
+	} else if promotion.MergesItself() {
 		p.step(Action{Kind: Merge}, env.Name, record, &pr.Merging)
 	}
-}
-
-// mergesItself tells whether merging is Sluice's to do.
-func mergesItself(promotion *pipelinesv1.Promotion) bool {
-	return promotion.Strategy.PullRequest != nil && promotion.Strategy.PullRequest.Merge == pipelinesv1.MergeAuto
 }
 
 // gatesStatus is what the commit status of a pull request is to say.
@@ -168,14 +162,7 @@ func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionR
 		*status = &pipelinesv1.StepStatus{}
 	}
 	step := *status
-	switch next := step.NextAttemptTime; {
-	case record.RateLimitedUntil != nil && p.Now.Before(record.RateLimitedUntil.Time):
-		p.wakeAt(record.RateLimitedUntil.Time)
-		return
-	case p.tooSoon(next):
-		p.wakeAt(next.Time)
-		return
-	case p.action != nil:
+	if p.tooSoon(record, step.NextAttemptTime) || p.action != nil {
 		return
 	}
 	step.Attempts++
@@ -239,7 +226,7 @@ func (p *planner) awaitMerge(env string, promotion *pipelinesv1.Promotion, recor
 		return broken(pipelinesv1.PullRequestUnknownReason, "%s: pull request %s can't be read: %s", env, pr.URL, record.LastError)
 	}
 	v := fine(pipelinesv1.PullRequestOpenReason, "%s: %s waits for pull request %s to be merged", env, revision.Short(record.Revision), pr.URL)
-	auto := mergesItself(promotion)
+	auto := promotion.MergesItself()
 	switch {
 	case auto && pr.Commit != pr.HeadCommit:
 		v.message += ", by a person: its branch was pushed to by somebody else"

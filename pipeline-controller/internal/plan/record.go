@@ -178,7 +178,7 @@ func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord, why 
 	if !record.Superseded {
 		record.Superseded, record.NextAttemptTime = true, nil
 	}
-	if !p.backoff(record) && p.claim(Withdraw, env, record) {
+	if !p.tooSoon(record, record.NextAttemptTime) && p.claim(Withdraw, env, record) {
 		p.action.Why = why
 	}
 }
