@@ -193,8 +193,8 @@ spec:
 
 		By("telling of it in metrics")
 		Expect(metrics(ctx, world.PipelineController)).To(And(
-			ContainSubstring(`sluice_approval_requests_total{code="201"} 1`),
-			ContainSubstring(`sluice_approval_requests_total{code="401"} 8`)))
+			ContainSubstring("sluice_approval_requests_total{code=\"201\"} 1\n"),
+			ContainSubstring("sluice_approval_requests_total{code=\"401\"} 8\n")))
 	})
 
 	It("leaves the other Pipeline with that key alone", func(ctx SpecContext) {

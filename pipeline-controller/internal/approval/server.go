@@ -68,10 +68,16 @@ const (
 	shutdownTimeout = 10 * time.Second
 )
 
-var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "sluice_approval_requests_total",
-	Help: "Requests to the approval endpoint, by the status code of the answer.",
-}, []string{"code"})
+var (
+	approvalRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_approval_requests_total",
+		Help: "Requests to the approval endpoint other than webhooks, by the status code of the answer.",
+	}, []string{"code"})
+	webhookRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_webhook_requests_total",
+		Help: "Webhooks sent to the approval endpoint, by the status code of the answer.",
+	}, []string{"code"})
+)
 
 // Creator creates objects.
 type Creator interface {
@@ -181,6 +187,10 @@ func unauthorized() answer {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := s.route(w, r)
+	requests := approvalRequests
+	if strings.HasPrefix(r.RequestURI, webhookPath) {
+		requests = webhookRequests
+	}
 	requests.WithLabelValues(strconv.Itoa(answer.code)).Inc()
 	for name, value := range answer.header {
 		w.Header().Set(name, value)

@@ -32,6 +32,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -399,15 +400,22 @@ func TestTheLogSaysWhyAndNothingSecret(t *testing.T) {
 	}
 }
 
-func TestRequestsAreCountedByTheirCode(t *testing.T) {
+func TestRequestsAreCountedByTheirCodeWebhooksApart(t *testing.T) {
 	g := NewWithT(t)
 	server := newServer(newClient(t))
-	count := func(code string) float64 { return testutil.ToFloat64(requests.WithLabelValues(code)) }
-	created, refused := count("201"), count("401")
+	count := func(requests *prometheus.CounterVec, code string) func() float64 {
+		before := testutil.ToFloat64(requests.WithLabelValues(code))
+		return func() float64 { return testutil.ToFloat64(requests.WithLabelValues(code)) - before }
+	}
+	created, refused := count(approvalRequests, "201"), count(approvalRequests, "401")
+	unknown, unknownWebhooks := count(approvalRequests, "404"), count(webhookRequests, "404")
 	posted(prodPath, "").to(server)
 	posted("/approval/shop/nonexistent/prod/"+waiting, "").to(server)
-	g.Expect(count("201") - created).To(Equal(1.0))
-	g.Expect(count("401") - refused).To(Equal(1.0))
+	posted("/webhook/shop", "").to(server)
+	g.Expect(created()).To(Equal(1.0))
+	g.Expect(refused()).To(Equal(1.0))
+	g.Expect(unknown()).To(BeZero())
+	g.Expect(unknownWebhooks()).To(Equal(1.0))
 }
 
 func TestServesOverTCPUntilItIsTold(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -51,8 +52,10 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	if options.Addr == "" {
 		return nil
 	}
-	if err := metrics.Registry.Register(requests); err != nil {
-		return err
+	for _, requests := range []prometheus.Collector{approvalRequests, webhookRequests} {
+		if err := metrics.Registry.Register(requests); err != nil {
+			return err
+		}
 	}
 	log := ctrl.Log.WithName("approvals")
 	webhooks := webhook.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetClient(), log)
