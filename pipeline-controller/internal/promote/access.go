@@ -63,6 +63,14 @@ func (p *PullRequests) access(ctx context.Context, promotion Promotion) (access,
 	return access{host: host, remote: remote}, nil
 }
 
+// sshHosts are the hosts that take SSH alone, at port 443, for those whose firewall lets nothing else out, and the hosts whose they
+// are. See https://docs.github.com/en/authentication/troubleshooting-ssh/using-ssh-over-the-https-port and
+// https://about.gitlab.com/blog/2016/02/18/gitlab-dot-com-now-supports-an-alternate-git-plus-ssh-port/.
+var sshHosts = map[string]string{
+	"ssh.github.com":    "github.com",
+	"altssh.gitlab.com": "gitlab.com",
+}
+
 // webURL returns the address at which a repository that Git reaches by SSH is found by https, where its host's API is. Any other
 // address is returned as it is.
 func webURL(repository string) (web string, bySSH bool) {
@@ -70,9 +78,13 @@ func webURL(repository string) (web string, bySSH bool) {
 	if err != nil || parsed.Scheme != "ssh" {
 		return repository, false
 	}
-	web = "https://" + parsed.Hostname() + parsed.EscapedPath()
+	host := parsed.Hostname()
+	if web, ok := sshHosts[host]; ok {
+		host = web
+	}
+	web = "https://" + host + parsed.EscapedPath()
 	// Azure DevOps has a host, and a form of path, for SSH alone: /v3/organization/project/repository.
-	if parts := strings.Split(strings.Trim(parsed.EscapedPath(), "/"), "/"); parsed.Hostname() == "ssh.dev.azure.com" && len(parts) == 4 {
+	if parts := strings.Split(strings.Trim(parsed.EscapedPath(), "/"), "/"); host == "ssh.dev.azure.com" && len(parts) == 4 {
 		web = "https://dev.azure.com/" + parts[1] + "/" + parts[2] + "/_git/" + parts[3]
 	}
 	return web, true

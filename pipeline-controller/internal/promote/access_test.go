@@ -30,6 +30,8 @@ func TestWebURL(t *testing.T) {
 		{name: "an https URL stays as it is", repository: "https://git.example:8443/a/b.git", web: "https://git.example:8443/a/b.git"},
 		{name: "by SSH, user and port are Git's alone", repository: "ssh://git@git.example:2222/a/b.git", web: "https://git.example/a/b.git", bySSH: true},
 		{name: "nested groups stay nested", repository: "ssh://git@gitlab.com/a/b/c", web: "https://gitlab.com/a/b/c", bySSH: true},
+		{name: "GitHub has another host for SSH by port 443", repository: "ssh://git@ssh.github.com:443/a/b.git", web: "https://github.com/a/b.git", bySSH: true},
+		{name: "GitLab has another host for SSH by port 443", repository: "ssh://git@altssh.gitlab.com:443/a/b/c.git", web: "https://gitlab.com/a/b/c.git", bySSH: true},
 		{name: "Azure DevOps has another path by SSH", repository: "ssh://git@ssh.dev.azure.com/v3/org/my%20project/repo",
 			web: "https://dev.azure.com/org/my%20project/_git/repo", bySSH: true},
 	} {
