@@ -19,8 +19,10 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -30,14 +32,19 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// approvalsOf returns the approvals that are made for the Pipeline.
+// approvalsOf returns the approvals that are made for the Pipeline. Those of a deleted one of the same name are left to Kubernetes,
+// which deletes them soon.
 func approvalsOf(ctx context.Context, reader client.Reader, pipeline *pipelinesv1.Pipeline) ([]pipelinesv1.PromotionApproval, error) {
 	var approvals pipelinesv1.PromotionApprovalList
 	err := reader.List(ctx, &approvals, client.InNamespace(pipeline.Namespace), client.MatchingFields{pipelinesv1.ApprovalPipelineField: pipeline.Name})
 	if err != nil {
 		return nil, fmt.Errorf("listing the approvals: %w", err)
 	}
-	return approvals.Items, nil
+	return slices.DeleteFunc(approvals.Items, func(approval pipelinesv1.PromotionApproval) bool {
+		return slices.ContainsFunc(approval.OwnerReferences, func(owner metav1.OwnerReference) bool {
+			return owner.Kind == pipelinesv1.PipelineKind && owner.UID != pipeline.UID
+		})
+	}), nil
 }
 
 // adopt makes approvals go with their Pipeline when it is deleted.

@@ -202,10 +202,10 @@ func (c *modelCluster) patch(kind modelKind, name string, patch []byte) (client.
 	}
 	if changed.GetDeletionTimestamp() != nil && len(changed.GetFinalizers()) == 0 {
 		c.remove(kind, name)
-		c.collectGarbage(stored.GetUID())
-		return changed, nil
+	} else {
+		c.put(kind, name, changed)
 	}
-	c.put(kind, name, changed)
+	c.collectGarbage()
 	return changed, nil
 }
 
@@ -219,13 +219,14 @@ func metadataOf(obj client.Object) *metav1.ObjectMeta {
 	panic(fmt.Sprintf("the model patches no %T", obj))
 }
 
-// collectGarbage deletes what the object owned.
-func (c *modelCluster) collectGarbage(owner types.UID) {
+// collectGarbage deletes what only Pipelines own that are gone.
+func (c *modelCluster) collectGarbage() {
+	pipeline := c.pipeline()
 	for _, approval := range c.approvals() {
-		for _, reference := range approval.OwnerReferences {
-			if reference.UID == owner {
-				c.remove(approvalObjects, approval.Name)
-			}
+		if len(approval.OwnerReferences) > 0 && !slices.ContainsFunc(approval.OwnerReferences, func(owner metav1.OwnerReference) bool {
+			return pipeline != nil && owner.UID == pipeline.UID
+		}) {
+			c.remove(approvalObjects, approval.Name)
 		}
 	}
 }

@@ -537,7 +537,7 @@ func (m *model) personDeletes() bool {
 	m.note("a person deletes the Pipeline")
 	if len(pipeline.Finalizers) == 0 {
 		m.cluster.remove(pipelineObjects, pipeline.Name)
-		m.cluster.collectGarbage(pipeline.UID)
+		m.cluster.collectGarbage()
 		clear(m.pasts)
 		return true
 	}
