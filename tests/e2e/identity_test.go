@@ -93,6 +93,9 @@ spec:
   environments:
   - {name: staging, targets: [{namespace: leaf-apps, clusterRef: {kind: ConfigMap, name: leaf-identity}}]}
 `, leaf.Config.Host, indented(leaf.Config.CAData))
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name))).To(Succeed())
+		})
 	})
 
 	It("can't be read before the controller may make tokens, and says so", func(ctx SpecContext) {
@@ -113,7 +116,6 @@ spec:
 		Expect(world.Client.Delete(ctx, object("v1", "ServiceAccount", flux, name))).To(Succeed())
 		Eventually(ctx, staging(name)).Should(And(HaveField("Reason", pipelinesv1.TokenUnavailableReason),
 			HaveField("Error", "ServiceAccount flux-system/leaf-identity does not exist")))
-		Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name))).To(Succeed())
 	})
 })
 

@@ -85,8 +85,8 @@ spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourc
 		host, err := proxy.HTTPS(github.URL(), github.Transport(), ofPromoted)
 		Expect(err).NotTo(HaveOccurred())
 		gitHost, ca = host.URL, base64.StdEncoding.EncodeToString(killproxy.CA(host))
-		events, err := proxy.HTTP(world.Cluster.EventsAddr, &acceptance{count: &accepted},
-			func(r *http.Request) bool { return asksForPromotion(r, promoted.Load().(string)) })
+		notification := func(r *http.Request) bool { return asksForPromotion(r, promoted.Load().(string)) }
+		events, err := proxy.HTTP(world.Cluster.EventsAddr, &acceptance{of: notification, count: &accepted}, notification)
 		Expect(err).NotTo(HaveOccurred())
 
 		Expect(world.PipelineController.Stop()).To(Succeed())
@@ -235,16 +235,20 @@ spec:
 		Eventually(ctx, died).Should(Receive(BeNil()))
 		expectOnePullRequest(ctx, "replicas")
 		Expect(github.Count(http.MethodPost, "replicas"+createCall)).To(Equal(1))
+		remove(ctx, "replicas")
 	})
 })
 
-// acceptance counts the events that ask for a promotion and are accepted.
-type acceptance struct{ count *atomic.Int32 }
+// acceptance counts the requests of a kind that are accepted.
+type acceptance struct {
+	of    func(*http.Request) bool
+	count *atomic.Int32
+}
 
 func (a *acceptance) RoundTrip(r *http.Request) (*http.Response, error) {
-	promotes := asksForPromotion(r, "")
+	counts := a.of(r)
 	response, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil && promotes && response.StatusCode < 300 {
+	if err == nil && counts && response.StatusCode < 300 {
 		a.count.Add(1)
 	}
 	return response, err

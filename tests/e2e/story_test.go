@@ -96,7 +96,7 @@ var _ = Describe("A revision", Ordered, func() {
 
 		table, err := run(ctx, "kubectl", "get", "gates,pipelines", "--namespace", flux)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(table).To(MatchRegexp(`change-freeze +Closed +\d+s +1 +end of quarter`))
+		Expect(table).To(MatchRegexp(`change-freeze +Closed +\S+ +1 +end of quarter`))
 		Expect(table).To(MatchRegexp(`app +app +True +prod: v1\.1\.0@sha1:[0-9a-f]{8} waits: gate change-freeze is closed`))
 		description, err := run(ctx, "kubectl", "describe", "pipeline", playground.PipelineName, "--namespace", flux)
 		Expect(err).NotTo(HaveOccurred())

@@ -117,8 +117,7 @@ spec: {interval: 1s, bucketName: %[5]s, endpoint: '%[6]s', insecure: true, secre
 				Expect(gateNamed(ctx, gate)).To(beOpen())
 				Eventually(ctx, revision).ShouldNot(Equal(before))
 
-				events := kubectl(ctx, "events", "--for=bucket/"+bucket)
-				Expect(events).To(And(ContainSubstring("held: gate %s is closed (%s)", gate, reason), ContainSubstring("released: gate %s is open", gate)))
+				Eventually(func() string { return kubectl(ctx, "events", "--for=bucket/"+bucket) }).Should(And(ContainSubstring("held: gate %s is closed (%s)", gate, reason), ContainSubstring("released: gate %s is open", gate)))
 				Expect(kubectl(ctx, "logs", "deployment/gate-controller")).NotTo(ContainSubstring("unable to record event"))
 			})
 
