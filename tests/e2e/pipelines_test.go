@@ -26,17 +26,23 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/githost"
+	"github.com/sluice-toolkit/sluice/tests/sshhost"
 )
 
 const (
@@ -98,9 +104,9 @@ spec:
 		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: flux-system}, stringData: {token: %s}, data: {ca.crt: %s}}",
 			name, token, base64.StdEncoding.EncodeToString(github.CA()))
 	}
-	// pipelineWith makes a Pipeline with a promotion by pull request to its repository. Settings are added to the pull request, more is
+	// pipelineAt makes a Pipeline with a promotion by pull request to a repository. Settings are added to the pull request, more is
 	// added to the promotion.
-	pipelineWith := func(ctx context.Context, name, settings, more string) {
+	pipelineAt := func(ctx context.Context, name, url, settings, more string) {
 		GinkgoHelper()
 		apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1
@@ -112,11 +118,15 @@ spec:
   - {name: one, targets: [{namespace: one}]}
   - {name: two, targets: [{namespace: two}]}
   promotion: {strategy: {pull-request: {type: github, url: '%[2]s', baseBranch: main, secretRef: {name: %[1]s}%[3]s}}%[4]s}
-`, name, github.RepositoryURL(owner, name), settings, more)
+`, name, url, settings, more)
 		DeferCleanup(func(ctx SpecContext) {
 			obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name)
 			Expect(client.IgnoreNotFound(world.Client.Delete(ctx, obj))).To(Succeed())
 		})
+	}
+	pipelineWith := func(ctx context.Context, name, settings, more string) {
+		GinkgoHelper()
+		pipelineAt(ctx, name, github.RepositoryURL(owner, name), settings, more)
 	}
 	pipeline := func(ctx context.Context, name, more string) {
 		GinkgoHelper()
@@ -507,18 +517,48 @@ spec:
 		Eventually(ctx, record("rebased", "two")).Should(And(haveState("abandoned"), HaveField("Message", HaveSuffix("was merged into release, not into main"))))
 	})
 
-	It("reaches its repository as a GitHub App", func(ctx SpecContext) {
+	// appSecret makes a Secret with a GitHub App that is installed for the owner of the repositories, and with more.
+	appSecret := func(ctx context.Context, name string, id int64, more map[string]string) {
+		GinkgoHelper()
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
 		Expect(err).NotTo(HaveOccurred())
-		github.AddApp(githost.App{ID: 7, Installation: 8, Owner: owner, Key: &key.PublicKey})
+		github.AddApp(githost.App{ID: id, Installation: 8, Owner: owner, Key: &key.PublicKey})
+		data := map[string]string{
+			"ca.crt": string(github.CA()), "githubAppID": strconv.FormatInt(id, 10), "githubAppInstallationID": "8",
+			"githubAppPrivateKey": string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+		}
+		maps.Copy(data, more)
+		Expect(world.Client.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: flux, Name: name}, StringData: data})).To(Succeed())
+	}
+
+	It("reaches its repository as a GitHub App", func(ctx SpecContext) {
 		repository("as-app", map[string]string{"app.yaml": marked("as-app")})
-		encoded := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: as-app, namespace: flux-system}, stringData: {githubAppID: '7', githubAppInstallationID: '8'}, data: {ca.crt: %s, githubAppPrivateKey: %s}}",
-			base64.StdEncoding.EncodeToString(github.CA()), base64.StdEncoding.EncodeToString(encoded))
+		appSecret(ctx, "as-app", 7, nil)
 		pipeline(ctx, "as-app", "")
 		Eventually(ctx, record("as-app", "two")).Should(haveState("created"))
 		Expect(pushes("as-app")).To(Equal(1))
 		Eventually(ctx, gatesStatus("as-app")).Should(HavePrefix("sluice/gates success"))
+	})
+
+	It("reaches Git by SSH, and the host's API as a GitHub App", func(ctx SpecContext) {
+		repository("by-ssh", map[string]string{"app.yaml": marked("by-ssh")})
+		dir, err := github.RepositoryDir(owner, "by-ssh")
+		Expect(err).NotTo(HaveOccurred())
+		server, err := sshhost.New(filepath.Dir(filepath.Dir(dir)))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(server.Close)
+		appSecret(ctx, "by-ssh", 9, map[string]string{"githubAppBaseURL": github.APIURL(),
+			"identity": string(server.Identity), "password": sshhost.Passphrase, "known_hosts": string(server.KnownHosts)})
+		pipelineAt(ctx, "by-ssh", server.URL(owner+"/by-ssh.git"), "", "")
+		Eventually(ctx, record("by-ssh", "two")).Should(haveState("created"))
+		Expect(pushes("by-ssh")).To(BeZero(), "what is pushed by HTTPS")
+		after, err := github.ReadFile(owner, "by-ssh", pull("by-ssh").Head, "app.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(after)).To(Equal(strings.Replace(marked("by-ssh"), "v1.0.0", "v2.0.0", 1)))
+
+		Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "by-ssh"))).To(Succeed())
+		Eventually(func() map[string]string { return branches("by-ssh") }).Should(HaveLen(1))
+		Expect(pull("by-ssh").State).To(Equal("closed"))
 	})
 
 	It("sees after a restart what was merged while it was down", func(ctx SpecContext) {

@@ -18,141 +18,38 @@ package git
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"golang.org/x/crypto/ssh"
+
+	"github.com/sluice-toolkit/sluice/tests/sshhost"
 )
 
-const passphrase = "open, Sesame"
-
-// sshServer is a Git host by SSH: git's own upload-pack and receive-pack over the bare repositories of a directory.
+// sshServer is a Git host by SSH.
 type sshServer struct {
 	*server
-	address    string
-	knownHosts []byte
-	identity   []byte
+	*sshhost.Server
 }
 
 func newSSHServer(t *testing.T) *sshServer {
 	t.Helper()
-	hostKey, _ := newSSHKey(t)
-	clientKey, identity := newSSHKey(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	repositories := &server{dir: t.TempDir()}
+	host, err := sshhost.New(repositories.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sshServer{server: &server{dir: t.TempDir()}, address: listener.Addr().String(), identity: identity}
-	host, port, _ := net.SplitHostPort(s.address)
-	s.knownHosts = []byte("[" + host + "]:" + port + " " + string(ssh.MarshalAuthorizedKey(hostKey.PublicKey())))
-
-	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if string(key.Marshal()) != string(clientKey.PublicKey().Marshal()) {
-			return nil, ErrUnauthorized
-		}
-		return nil, nil
-	}}
-	config.AddHostKey(hostKey)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(conn, config)
-		}
-	}()
-	t.Cleanup(func() { _ = listener.Close() })
-	return s
-}
-
-func newSSHKey(t *testing.T) (ssh.Signer, []byte) {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte(passphrase))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer, pem.EncodeToMemory(block)
-}
-
-func (s *sshServer) serve(conn net.Conn, config *ssh.ServerConfig) {
-	defer conn.Close()
-	connection, channels, requests, err := ssh.NewServerConn(conn, config)
-	if err != nil {
-		return
-	}
-	defer connection.Close()
-	go ssh.DiscardRequests(requests)
-	for opened := range channels {
-		channel, requests, err := opened.Accept()
-		if err != nil {
-			return
-		}
-		for request := range requests {
-			var command struct{ Line string }
-			if request.Type != "exec" || ssh.Unmarshal(request.Payload, &command) != nil {
-				_ = request.Reply(false, nil)
-				continue
-			}
-			_ = request.Reply(true, nil)
-			s.run(channel, command.Line)
-			_ = channel.Close()
-		}
-	}
-}
-
-// run runs one of git's two commands.
-func (s *sshServer) run(channel ssh.Channel, line string) {
-	name, path, _ := strings.Cut(line, " ")
-	subcommand := strings.TrimPrefix(name, "git-")
-	if subcommand != "upload-pack" && subcommand != "receive-pack" {
-		return
-	}
-	command := exec.Command("git", subcommand, filepath.Join(s.dir, strings.Trim(path, "'")))
-	command.Env = gitEnvironment()
-	command.Stdout, command.Stderr = channel, channel.Stderr()
-	stdin, err := command.StdinPipe()
-	if err != nil || command.Start() != nil {
-		return
-	}
-	go func() {
-		buffer := make([]byte, 32<<10)
-		for {
-			n, err := channel.Read(buffer)
-			if _, writeErr := stdin.Write(buffer[:n]); err != nil || writeErr != nil {
-				_ = stdin.Close()
-				return
-			}
-		}
-	}()
-	status := struct{ Code uint32 }{}
-	if command.Wait() != nil {
-		status.Code = 1
-	}
-	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(status))
+	t.Cleanup(func() { _ = host.Close() })
+	return &sshServer{repositories, host}
 }
 
 func (s *sshServer) remote(repository string) Remote {
 	return Remote{
-		URL: "ssh://git@" + s.address + "/" + repository,
+		URL: s.URL(repository),
 		Credentials: Credentials{SSH: SSHKey{
-			Identity: s.identity, Passphrase: []byte(passphrase), KnownHosts: s.knownHosts,
+			Identity: s.Identity, Passphrase: []byte(sshhost.Passphrase), KnownHosts: s.KnownHosts,
 		}},
 	}
 }
@@ -195,13 +92,13 @@ func TestSSHErrors(t *testing.T) {
 	}{
 		{name: "another key of the host is refused", says: "knownhosts",
 			change: func(r *Remote) {
-				r.Credentials.SSH.KnownHosts = []byte(strings.ReplaceAll(string(other.knownHosts),
-					other.address[strings.LastIndex(other.address, ":"):], host.address[strings.LastIndex(host.address, ":"):]))
+				r.Credentials.SSH.KnownHosts = []byte(strings.ReplaceAll(string(other.KnownHosts),
+					other.Address[strings.LastIndex(other.Address, ":"):], host.Address[strings.LastIndex(host.Address, ":"):]))
 			}},
 		{name: "a host that isn't known is refused", says: "knownhosts",
-			change: func(r *Remote) { r.Credentials.SSH.KnownHosts = other.knownHosts }},
+			change: func(r *Remote) { r.Credentials.SSH.KnownHosts = other.KnownHosts }},
 		{name: "a key that the host doesn't know", says: "unable to authenticate",
-			change: func(r *Remote) { r.Credentials.SSH.Identity = other.identity }},
+			change: func(r *Remote) { r.Credentials.SSH.Identity = other.Identity }},
 		{name: "no key at all", says: "must have 'identity'",
 			change: func(r *Remote) { r.Credentials.SSH.Identity = nil }},
 		{name: "no known hosts", says: "and 'known_hosts'",
@@ -219,7 +116,7 @@ func TestSSHErrors(t *testing.T) {
 			test.change(&remote)
 			_, _, err := RemoteBranch(t.Context(), remote, "main")
 			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
-			g.Expect(err.Error()).NotTo(Or(ContainSubstring(passphrase), ContainSubstring("PRIVATE KEY")))
+			g.Expect(err.Error()).NotTo(Or(ContainSubstring(sshhost.Passphrase), ContainSubstring("PRIVATE KEY")))
 		})
 	}
 }
