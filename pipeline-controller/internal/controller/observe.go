@@ -134,9 +134,9 @@ func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion
 		if pr.URL != opened.URL {
 			pr.Type, pr.URL, pr.SecretRef = opened.Type, opened.URL, opened.SecretRef
 		}
-	}
-	if len(status.History) > 0 && status.History[0].Superseded {
-		promotion.Supersedes = status.History[0].PullRequest
+		if last := status.History; len(last) > 0 && last[0].Superseded && last[0].Repository != nil && last[0].Repository.URL == opened.URL {
+			promotion.Supersedes = last[0].PullRequest
+		}
 	}
 	for _, t := range status.Targets {
 		if t.Revision != "" {

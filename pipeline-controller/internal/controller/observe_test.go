@@ -76,3 +76,26 @@ func TestAPullRequestIsLookedAtWhereItWasOpened(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyAPullRequestOfTheSameRepositoryIsToldOfItsSuccessor(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		before *pipelinesv1.RepositoryReference
+		told   bool
+	}{
+		{"the one before was opened in the same repository", &pipelinesv1.RepositoryReference{URL: "https://git/fleet", BaseBranch: "release"}, true},
+		{"the one before was opened in another repository", &pipelinesv1.RepositoryReference{URL: "https://git/former"}, false},
+		{"where the one before was opened is not known", nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			superseded := pipelinesv1.PromotionRecord{Superseded: true, Repository: test.before, PullRequest: &pipelinesv1.PullRequestStatus{Number: 5}}
+			pipeline := &pipelinesv1.Pipeline{}
+			pipeline.Status.Environments = map[string]*pipelinesv1.EnvironmentStatus{"prod": {
+				Promotion: &pipelinesv1.PromotionRecord{Repository: &pipelinesv1.RepositoryReference{URL: "https://git/fleet", BaseBranch: "main"}},
+				History:   []pipelinesv1.PromotionRecord{superseded},
+			}}
+			promotion, _ := promotionOf(pipeline, "prod")
+			NewWithT(t).Expect(promotion.Supersedes != nil).To(Equal(test.told))
+		})
+	}
+}

@@ -365,6 +365,60 @@ func TestAPullRequestIsNotLostWhenTheSpecChanges(t *testing.T) {
 	}
 }
 
+func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testing.T) {
+	withdrawing := func(r *pipelinesv1.PromotionRecord) {
+		r.Superseded, r.LastError = true, "not found"
+		r.Repository = &pipelinesv1.RepositoryReference{URL: "https://git/former", BaseBranch: "main"}
+	}
+	at := func(url string) func(*plan.World) {
+		return spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion.Strategy.PullRequest.URL = url })
+	}
+	elsewhere, force := at("https://git/fleet"), requested("now", true)
+	const (
+		hint    = "; https://git/former is no longer named in the spec: mend its access, or force the promotion, which leaves what is open there"
+		givenUp = "given up by a person: withdrawing it failed: not found; a pull request may still be open in https://git/former"
+	)
+	for _, test := range []struct {
+		name    string
+		changes []func(*plan.World)
+		action  plan.ActionKind
+		// ready is how the message of the condition ends, history the message of the last promotion that ended.
+		ready, history string
+	}{
+		{"not before a person asks", []func(*plan.World){elsewhere}, plan.Withdraw, "failed: not found" + hint, ""},
+		{"not for a mere reconcile request", []func(*plan.World){elsewhere, requested("now", false)}, plan.Withdraw, "failed: not found" + hint, ""},
+		{"by force, and the promotion of today's revision begins", []func(*plan.World){elsewhere, force}, plan.OpenPullRequest, "promoting v2", givenUp},
+		{"by force, for a notification", []func(*plan.World){spec(byNotification), force}, plan.Notify, "promoting v2", givenUp},
+		{"by force, where the environment has left the spec as well", []func(*plan.World){force, spec(func(s *pipelinesv1.PipelineSpec) {
+			s.Environments, s.Promotion = s.Environments[:1], nil
+		})}, "", "every environment runs v2", ""},
+		{"not while the spec names the repository, whose access can be mended there", []func(*plan.World){at("https://git/former"), force}, plan.Withdraw, "failed: not found", ""},
+		{"not while the host's rate limit lasts", []func(*plan.World){elsewhere, force, func(w *plan.World) {
+			rateLimited(time.Minute)(w.Pipeline.Status.Environments["staging"].Promotion)
+		}}, "", "failed: rate limited" + hint, ""},
+		{"not before it was tried", []func(*plan.World){elsewhere, force, func(w *plan.World) {
+			w.Pipeline.Status.Environments["staging"].Promotion.LastError = ""
+		}}, plan.Withdraw, "withdrawing the promotion of v1", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			next := plan.Next(with(with(world("v2", "v1"), record("staging", "v1", "failed", withdrawing)), test.changes...))
+			var kind plan.ActionKind
+			if next.Action != nil {
+				kind = next.Action.Kind
+			}
+			g.Expect(kind).To(Equal(test.action))
+			g.Expect(apimeta.FindStatusCondition(next.Status.Conditions, meta.ReadyCondition).Message).To(HaveSuffix(test.ready))
+			var last pipelinesv1.PromotionRecord
+			if status := next.Status.Environments["staging"]; status != nil && len(status.History) > 0 {
+				last = status.History[0]
+				g.Expect(last.State).To(Equal(pipelinesv1.PromotionAbandoned))
+			}
+			g.Expect(last.Message).To(Equal(test.history))
+		})
+	}
+}
+
 func TestTheStatusRemembersWhereAPullRequestIsOpened(t *testing.T) {
 	for _, test := range []struct{ name, url, want string }{
 		{"as it is", "https://git.example:8443/a/b.git", "https://git.example:8443/a/b.git"},

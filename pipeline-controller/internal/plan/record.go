@@ -156,6 +156,10 @@ func (p *planner) supersede(current string) {
 		if wanted && (!record.Superseded || record.State == pipelinesv1.PromotionSucceeded) {
 			continue
 		}
+		if p.forced && record.Superseded && record.LastError != "" && p.elsewhere(name, record) && !p.rateLimited(record) {
+			end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("given up by a person: withdrawing it failed: %s; a pull request may still be open in %s",
+				record.LastError, record.Repository.URL), p.Now)
+		}
 		if !mayHavePullRequest(record) {
 			archive(status)
 			continue
@@ -185,6 +189,10 @@ func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord, why 
 
 // superseding says what an environment waits for whose last promotion is yet to be withdrawn.
 func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) verdict {
+	if record.LastError != "" && p.elsewhere(env, record) {
+		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s failed: %s; %s is no longer named in the spec: "+
+			"mend its access, or force the promotion, which leaves what is open there", env, revision.Short(record.Revision), record.LastError, record.Repository.URL)
+	}
 	if record.LastError != "" {
 		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s failed: %s", env, revision.Short(record.Revision), record.LastError)
 	}
@@ -213,6 +221,20 @@ func (p *planner) usesPullRequests(name string) bool {
 	}
 	promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name))
 	return promotion != nil && promotion.Strategy.PullRequest != nil
+}
+
+// elsewhere tells whether the environment's last promotion was made in a repository that its spec no longer names, so that no change of
+// the spec can mend the access to it.
+func (p *planner) elsewhere(name string, record *pipelinesv1.PromotionRecord) bool {
+	if record.Repository == nil {
+		return false
+	}
+	promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name))
+	if promotion == nil || promotion.Strategy.PullRequest == nil {
+		return true
+	}
+	named := repositoryOf(promotion.Strategy.PullRequest)
+	return named == nil || named.URL != record.Repository.URL
 }
 
 // arrived ends the promotion into an environment that runs the revision now. One that was never attempted was not needed
