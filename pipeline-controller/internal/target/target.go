@@ -18,12 +18,15 @@ limitations under the License.
 package target
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 // State is what is known of one target.
@@ -52,6 +55,8 @@ const (
 	longestMessage = 500
 	// longestRevision, in bytes, is more than any tool writes.
 	longestRevision = 500
+	// trackedDigits is how many digits of an artifact's digest helm-controller puts into a chart's version.
+	trackedDigits = 12
 )
 
 // Unknown is the state of a target that could not be read.
@@ -115,10 +120,27 @@ func helmReleaseRevision(obj *unstructured.Unstructured) string {
 		release, ok := entry.(map[string]any)
 		if ok && release["status"] == "deployed" {
 			version, _ := release["chartVersion"].(string)
-			return version
+			artifact, _ := release["ociDigest"].(string)
+			return chartRevision(version, artifact)
 		}
 	}
 	return ""
+}
+
+// chartRevision is a chart's version, and the digest of the artifact of the OCIRepository that it comes from. helm-controller puts the first
+// digits of that into the version, of which no tag of the repository knows:
+// https://github.com/fluxcd/helm-controller/blob/v1.6.4/internal/controller/helmrelease_controller.go#L904
+func chartRevision(version, artifact string) string {
+	digest := revision.Digest(artifact)
+	_, hex, _ := strings.Cut(digest, ":")
+	if len(hex) < trackedDigits {
+		return version
+	}
+	tag, tracked := strings.CutSuffix(version, "+"+hex[:trackedDigits])
+	if !tracked {
+		return version
+	}
+	return tag + "@" + digest
 }
 
 // readiness reads the Ready condition, which counts only if it was made for the current generation: right after a change of

@@ -69,6 +69,36 @@ func TestStateOf(t *testing.T) {
 			want: target.State{Known: true, Revision: "1.1.0", Message: "upgrade failed"},
 		},
 		{
+			name: "a chart of an OCIRepository has the artifact's digest in the place of the build that helm-controller makes of it",
+			object: `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {generation: 1},
+				status: {observedGeneration: 1, history: [{status: deployed, chartVersion: 6.5.4+0cdf2ab6ec12, ociDigest: "sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"}], conditions: [{type: Ready, status: "True"}]}}`,
+			want: target.State{Known: true, Ready: true, Revision: "6.5.4@sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"},
+		},
+		{
+			name: "so has one whose artifact has a revision with a name",
+			object: `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {generation: 1},
+				status: {observedGeneration: 1, history: [{status: deployed, chartVersion: 6.5.4+0cdf2ab6ec12, ociDigest: "latest@sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"}], conditions: [{type: Ready, status: "True"}]}}`,
+			want: target.State{Known: true, Ready: true, Revision: "6.5.4@sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"},
+		},
+		{
+			name: "a build of the chart's own is part of its version",
+			object: `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {generation: 1},
+				status: {observedGeneration: 1, history: [{status: deployed, chartVersion: 6.5.4+build.7, ociDigest: "sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"}], conditions: [{type: Ready, status: "True"}]}}`,
+			want: target.State{Known: true, Ready: true, Revision: "6.5.4+build.7"},
+		},
+		{
+			name: "a chart whose digest is not tracked is known by its version",
+			object: `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {generation: 1},
+				status: {observedGeneration: 1, history: [{status: deployed, chartVersion: 6.5.4, ociDigest: "sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"}], conditions: [{type: Ready, status: "True"}]}}`,
+			want: target.State{Known: true, Ready: true, Revision: "6.5.4"},
+		},
+		{
+			name: "a build beside something that is no digest is part of the version",
+			object: `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {generation: 1},
+				status: {observedGeneration: 1, history: [{status: deployed, chartVersion: 6.5.4+0cdf2ab6ec12, ociDigest: "0cdf2ab6ec12"}], conditions: [{type: Ready, status: "True"}]}}`,
+			want: target.State{Known: true, Ready: true, Revision: "6.5.4+0cdf2ab6ec12"},
+		},
+		{
 			name: "a HelmRelease v2beta2 runs its last applied revision",
 			object: `{apiVersion: helm.toolkit.fluxcd.io/v2beta2, kind: HelmRelease, metadata: {generation: 1},
 				status: {observedGeneration: 1, lastAppliedRevision: 1.1.0, conditions: [{type: Ready, status: "True"}]}}`,
