@@ -156,7 +156,7 @@ spec:
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "events", "--namespace", namespace+"-prod", "--for", "kustomization/shop")
 		}).Should(ContainSubstring("pipeline approvals/shop: prod: v2.0.0@sha1:"))
-		Expect(metrics(ctx, world.PipelineController)).To(And(
+		Eventually(ctx, func(ctx context.Context) string { return metrics(ctx, world.PipelineController) }).Should(And(
 			ContainSubstring(`sluice_pipeline_promotion{environment="prod",name="shop",namespace="approvals",state="succeeded"} 1`),
 			MatchRegexp(`sluice_promotion_precondition_wait_seconds_count{type="Approval"} [1-9]`),
 			MatchRegexp(`sluice_promotion_promoted_seconds_count [1-9]`)))
@@ -194,5 +194,31 @@ spec:
 		admin := approval("other", "prod", revision.(string), self.Status.UserInfo.Username)
 		Expect(world.Client.Create(ctx, admin)).To(Succeed())
 		Expect(patch(ctx, world.Client, admin, `{"spec":{"comment":"changed"}}`)).To(MatchError(ContainSubstring("an approval can't be changed")))
+	})
+
+	It("is restored from a backup, in the name of who has approved, while the policy only audits", func(ctx SpecContext) {
+		revision, _ := waiting("other")(ctx)
+		binding := object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", "sluice-promotion-approvals")
+		turn := func(ctx context.Context, action string) {
+			GinkgoHelper()
+			Expect(patch(ctx, world.Client, binding, fmt.Sprintf(`{"spec":{"validationActions":[%q]}}`, action))).To(Succeed())
+		}
+		restore := func(by string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				return client.IgnoreAlreadyExists(world.Client.Create(ctx, approval("other", "prod", revision.(string), user(by))))
+			}
+		}
+		Expect(restore("ada")(ctx)).To(beForbidden("spec.approvedBy must be your own name"))
+		turn(ctx, "Audit")
+		DeferCleanup(turn, "Deny")
+		Eventually(ctx, restore("ada")).Should(Succeed())
+		turn(ctx, "Deny")
+		Eventually(ctx, restore("eve")).Should(beForbidden("spec.approvedBy must be your own name"))
+
+		other := &pipelinesv1.Pipeline{}
+		Eventually(ctx, func(ctx context.Context) ([]string, error) {
+			err := world.Client.Get(ctx, client.ObjectKeyFromObject(pipeline("other")), other)
+			return other.Status.Environments["prod"].Promotion.Approvers, err
+		}).Should(ContainElement(user("ada")))
 	})
 })
