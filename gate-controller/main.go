@@ -35,7 +35,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -98,13 +97,7 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	cacheOptions := cache.Options{
-		ByObject:         map[client.Object]cache.ByObject{},
-		DefaultTransform: hold.TrimManagedFields,
-	}
-	for _, kind := range source.Kinds {
-		cacheOptions.ByObject[kind.New()] = cache.ByObject{Label: selector}
-	}
+	cacheOptions := cache.Options{DefaultTransform: hold.TrimManagedFields}
 	namespace := os.Getenv("RUNTIME_NAMESPACE")
 	if !opts.watch.AllNamespaces {
 		cacheOptions.DefaultNamespaces = map[string]cache.Config{namespace: {}}
@@ -147,6 +140,7 @@ func run(ctx context.Context, opts options) error {
 			Client:    mgr.GetClient(),
 			Announcer: announcer,
 			Kind:      kind,
+			Selector:  selector,
 			Live:      mgr.GetAPIReader(),
 			// A controller of one namespace sees no others.
 			NoCrossNamespaceRefs: opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces,

@@ -74,7 +74,7 @@ func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
 func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, gatesOpenChanged(), claimChanged()))).
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, gatesOpenChanged(), claimChanged()))).
 		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.sourcesOf), builder.WithPredicates(gateTurned())).
 		WithOptions(options.controller())
 	if r.Kind.Name == source.HelmCharts.Name {

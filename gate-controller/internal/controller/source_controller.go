@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -51,6 +52,9 @@ type SourceReconciler struct {
 
 	// Kind of the sources.
 	Kind source.Kind
+	// Selector selects those that are held and released; others are another shard's. All shards see all of them, for the gates that charts
+	// inherit, and to count what a gate holds.
+	Selector labels.Selector
 	// Live reads past the cache.
 	Live client.Reader
 	// NoCrossNamespaceRefs denies gates of other namespaces. Namespaces are read and watched only without it.
@@ -69,7 +73,7 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if r.own.isAheadOf(obj) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	if !obj.GetDeletionTimestamp().IsZero() {
+	if !obj.GetDeletionTimestamp().IsZero() || !r.Selector.Matches(labels.Set(obj.GetLabels())) {
 		return ctrl.Result{}, nil
 	}
 	defer func() { r.own.remember(obj) }()

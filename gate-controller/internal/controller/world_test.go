@@ -23,6 +23,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kuberecorder "k8s.io/client-go/tools/record"
@@ -77,7 +78,7 @@ func (w *world) reconcile(t *testing.T, obj source.Source) source.Source {
 		return err == nil && gvk.Kind == kind.Name
 	})]
 	r := &SourceReconciler{
-		Client: w.Client, Live: w.Client, Kind: kind, NoCrossNamespaceRefs: true,
+		Client: w.Client, Live: w.Client, Kind: kind, Selector: labels.Everything(), NoCrossNamespaceRefs: true,
 		Announcer: &Announcer{kubernetes: &kuberecorder.FakeRecorder{}, flux: &kuberecorder.FakeRecorder{}, pending: make(chan struct{}, mostPending)},
 	}
 	key := client.ObjectKeyFromObject(obj)
