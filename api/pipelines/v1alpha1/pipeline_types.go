@@ -180,7 +180,7 @@ type PullRequestPromotion struct {
 	// +optional
 	Type GitProviderType `json:"type,omitempty"`
 
-	// URL is the HTTPS address of the repository that holds the marked fields.
+	// URL is the HTTPS or SSH address of the repository that holds the marked fields.
 	// +required
 	URL string `json:"url"`
 
