@@ -305,6 +305,19 @@ spec:
 		Eventually(ctx, ready("unknown")).Should(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring("Secret flux-system/eu does not exist"))))
 	})
 
+	It("is given up by force where what it may have left can't be withdrawn any more", func(ctx SpecContext) {
+		secret(ctx, "mistaken", token)
+		pipelineAt(ctx, "mistaken", github.RepositoryURL(owner, "no-such-repository"), "", "")
+		Eventually(ctx, record("mistaken", "two")).Should(haveState("failed"))
+		patch := `{"spec":{"promotion":{"strategy":{"pull-request":null,"notification":{}}}}}`
+		Expect(world.Client.Patch(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "mistaken"),
+			client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+		Eventually(ctx, ready("mistaken")).Should(HaveField("Message", HaveSuffix("no-such-repository.git is no longer named in the spec: "+
+			"mend its access, or force the promotion, which leaves what is open there")))
+		reconcile(ctx, "mistaken", "given up", meta.ForceRequestAnnotation)
+		Eventually(ctx, record("mistaken", "two")).Should(And(haveState("succeeded"), HaveField("PullRequest", BeNil())))
+	})
+
 	It("is abandoned when a person closes the pull request, and started anew when a person asks", func(ctx SpecContext) {
 		repository("closed", map[string]string{"app.yaml": marked("closed")})
 		secret(ctx, "closed", token)
