@@ -158,8 +158,8 @@ spec:
 		}).Should(ContainSubstring("pipeline approvals/shop: prod: v2.0.0@sha1:"))
 		Eventually(ctx, func(ctx context.Context) string { return metrics(ctx, world.PipelineController) }).Should(And(
 			ContainSubstring(`sluice_pipeline_promotion{environment="prod",name="shop",namespace="approvals",state="succeeded"} 1`),
-			MatchRegexp(`sluice_promotion_precondition_wait_seconds_count{type="Approval"} [1-9]`),
-			MatchRegexp(`sluice_promotion_promoted_seconds_count [1-9]`)))
+			ContainSubstring(`sluice_promotion_precondition_wait_seconds_count{name="shop",namespace="approvals",type="Approval"} 1`),
+			ContainSubstring(`sluice_promotion_promoted_seconds_count{name="shop",namespace="approvals"} 1`)))
 
 		By("being owned by its Pipeline")
 		Expect(world.Client.Get(ctx, client.ObjectKeyFromObject(second), second)).To(Succeed())
@@ -217,8 +217,10 @@ spec:
 
 		other := &pipelinesv1.Pipeline{}
 		Eventually(ctx, func(ctx context.Context) ([]string, error) {
-			err := world.Client.Get(ctx, client.ObjectKeyFromObject(pipeline("other")), other)
-			return other.Status.Environments["prod"].Promotion.Approvers, err
+			if err := world.Client.Get(ctx, client.ObjectKeyFromObject(pipeline("other")), other); err != nil {
+				return nil, err
+			}
+			return other.Status.Environments["prod"].Promotion.Approvers, nil
 		}).Should(ContainElement(user("ada")))
 	})
 })

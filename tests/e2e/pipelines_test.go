@@ -316,6 +316,9 @@ spec:
 			"mend its access, or force the promotion, which leaves what is open there")))
 		reconcile(ctx, "mistaken", "given up", meta.ForceRequestAnnotation)
 		Eventually(ctx, record("mistaken", "two")).Should(And(haveState("succeeded"), HaveField("PullRequest", BeNil())))
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "pipeline/mistaken")
+		}).Should(MatchRegexp(`PromotionAbandoned .*two: v2.0.0@sha1:[0-9a-f]{8}: given up by a person: withdrawing it failed: `))
 	})
 
 	It("is abandoned when a person closes the pull request, and started anew when a person asks", func(ctx SpecContext) {
@@ -375,6 +378,8 @@ spec:
 		secret(ctx, "deleted", token)
 		pipeline(ctx, "deleted", "")
 		Eventually(ctx, record("deleted", "two")).Should(haveState("created"))
+		measured := func(ctx context.Context) string { return metrics(ctx, world.PipelineController) }
+		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_promoted_seconds_count{name="deleted",namespace="flux-system"} 0`))
 		obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "deleted")
 		Expect(world.Client.Delete(ctx, obj)).To(Succeed())
 		Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())
@@ -382,6 +387,7 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		Expect(all).To(ConsistOf(HaveField("State", "closed")))
 		Expect(branches("deleted")).To(HaveLen(1))
+		Eventually(ctx, measured).ShouldNot(ContainSubstring(`name="deleted"`))
 	})
 
 	It("gives a reviewer what they need, and asks them", func(ctx SpecContext) {

@@ -20,6 +20,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -103,6 +104,17 @@ func NewPromotionApproval(namespace string, spec PromotionApprovalSpec) *Promoti
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: approvalName(spec)},
 		Spec:       spec,
 	}
+}
+
+// Concerns tells whether the approval is one of the Pipeline's, and not of a deleted one of the same name, with which Kubernetes will
+// delete it.
+func (a *PromotionApproval) Concerns(pipeline *Pipeline) bool {
+	if a.Namespace != pipeline.Namespace || a.Spec.PipelineRef.Name != pipeline.Name {
+		return false
+	}
+	return !slices.ContainsFunc(a.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.APIVersion == GroupVersion.String() && owner.Kind == PipelineKind && owner.Name == pipeline.Name && owner.UID != pipeline.UID
+	})
 }
 
 // approvalName hashes each part with its length before it, so that no two approvals share a name.

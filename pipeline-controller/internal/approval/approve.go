@@ -86,12 +86,12 @@ func (s *Server) decide(ctx context.Context, log logr.Logger, pipeline *pipeline
 	// It is made of the revision as status tells it, so that it is the same one however the request writes that.
 	waiting := waitingRevision(pipeline, asked.environment)
 	if revision.Equal(waiting, asked.revision) {
-		return s.create(ctx, log, approvalOf(waiting))
+		return s.create(ctx, log, pipeline, approvalOf(waiting))
 	}
 	// A promotion waits no more once it has its approvals. Who asks again, since the answer got lost, is told the same.
 	if current := pipeline.Status.Revision; revision.Equal(current, asked.revision) {
 		made := approvalOf(current)
-		if s.Reader.Get(ctx, client.ObjectKeyFromObject(made), made) == nil {
+		if s.Reader.Get(ctx, client.ObjectKeyFromObject(made), made) == nil && made.Concerns(pipeline) {
 			return answer{code: http.StatusOK, body: details{Approval: made.Name}}
 		}
 	}
@@ -114,10 +114,13 @@ func waitingRevision(pipeline *pipelinesv1.Pipeline, env string) string {
 	return ""
 }
 
-func (s *Server) create(ctx context.Context, log logr.Logger, approval *pipelinesv1.PromotionApproval) answer {
+func (s *Server) create(ctx context.Context, log logr.Logger, pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval) answer {
 	err := s.Creator.Create(ctx, approval)
 	switch {
 	case apierrors.IsAlreadyExists(err):
+		if s.Reader.Get(ctx, client.ObjectKeyFromObject(approval), approval) == nil && !approval.Concerns(pipeline) {
+			return failure(http.StatusServiceUnavailable, "the approval of a deleted Pipeline of that name has yet to be collected")
+		}
 		return answer{code: http.StatusOK, body: details{Approval: approval.Name}}
 	case err != nil:
 		log.Error(err, "making an approval failed")

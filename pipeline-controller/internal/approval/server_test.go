@@ -36,6 +36,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -398,6 +399,22 @@ func TestTheLogSaysWhyAndNothingSecret(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnApprovalOfADeletedPipelineOfThatNameIsNotTakenForOneOfToday(t *testing.T) {
+	g := NewWithT(t)
+	c := newClient(t)
+	server := newServer(c)
+	g.Expect(posted(prodPath, "").to(server).Code).To(Equal(http.StatusCreated))
+	var all pipelinesv1.PromotionApprovalList
+	g.Expect(c.List(t.Context(), &all)).To(Succeed())
+	made := &all.Items[0]
+	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: pipelinesv1.GroupVersion.String(), Kind: pipelinesv1.PipelineKind, Name: "app", UID: "deleted"}}
+	g.Expect(c.Update(t.Context(), made)).To(Succeed())
+
+	answer := posted(prodPath, "").to(server)
+	g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable))
+	g.Expect(answer.Body.String()).To(ContainSubstring("has yet to be collected"))
 }
 
 func TestRequestsAreCountedByTheirCodeWebhooksApart(t *testing.T) {

@@ -22,7 +22,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -32,8 +31,7 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// approvalsOf returns the approvals that are made for the Pipeline. Those of a deleted one of the same name are left to Kubernetes,
-// which deletes them soon.
+// approvalsOf returns the approvals that concern the Pipeline.
 func approvalsOf(ctx context.Context, reader client.Reader, pipeline *pipelinesv1.Pipeline) ([]pipelinesv1.PromotionApproval, error) {
 	var approvals pipelinesv1.PromotionApprovalList
 	err := reader.List(ctx, &approvals, client.InNamespace(pipeline.Namespace), client.MatchingFields{pipelinesv1.ApprovalPipelineField: pipeline.Name})
@@ -41,9 +39,7 @@ func approvalsOf(ctx context.Context, reader client.Reader, pipeline *pipelinesv
 		return nil, fmt.Errorf("listing the approvals: %w", err)
 	}
 	return slices.DeleteFunc(approvals.Items, func(approval pipelinesv1.PromotionApproval) bool {
-		return slices.ContainsFunc(approval.OwnerReferences, func(owner metav1.OwnerReference) bool {
-			return owner.Kind == pipelinesv1.PipelineKind && owner.UID != pipeline.UID
-		})
+		return !approval.Concerns(pipeline)
 	}), nil
 }
 

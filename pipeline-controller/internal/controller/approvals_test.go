@@ -54,6 +54,7 @@ func TestApprovalsOfADeletedPipelineDontCountForOneOfTheSameName(t *testing.T) {
 			approval("of-a-deleted-one", "app", ofPipeline("old")),
 			approval("made-by-a-job-too", "app", owner("batch/v1", "Job", "job"), ofPipeline("new")),
 			approval("made-by-a-job", "app", owner("batch/v1", "Job", "job")),
+			approval("made-by-another-tools-pipeline", "app", owner("tekton.dev/v1", "Pipeline", "tekton")),
 			approval("of-another-name", "other"),
 		).Build()
 	approvals, err := approvalsOf(t.Context(), reader, pipeline)
@@ -62,5 +63,5 @@ func TestApprovalsOfADeletedPipelineDontCountForOneOfTheSameName(t *testing.T) {
 	for i := range approvals {
 		names = append(names, approvals[i].Name)
 	}
-	g.Expect(names).To(ConsistOf("of-nobody-yet", "of-the-pipeline", "made-by-a-job-too", "made-by-a-job"))
+	g.Expect(names).To(ConsistOf("of-nobody-yet", "of-the-pipeline", "made-by-a-job-too", "made-by-a-job", "made-by-another-tools-pipeline"))
 }

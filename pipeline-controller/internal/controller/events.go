@@ -42,26 +42,32 @@ var reasonOf = map[pipelinesv1.PromotionState]string{
 // environment's applications. Flux's Alerts know no Pipelines, but those that exist for the applications carry the latter.
 func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1.Pipeline, before pipelinesv1.PipelineStatus) {
 	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
-		record := pipeline.Status.Environments[env].Promotion
-		measure(before.Environments[env], record)
-		if record == nil || !moved(before.Environments[env], record) {
-			continue
+		old, now := before.Environments[env], pipeline.Status.Environments[env]
+		if len(now.History) > 0 && left(old, &now.History[0]) {
+			r.tell(ctx, pipeline, env, &now.History[0])
 		}
-		reason, ok := reasonOf[record.State]
-		if !ok {
-			continue
+		measure(pipeline, old, now.Promotion)
+		if now.Promotion != nil && moved(old, now.Promotion) {
+			r.tell(ctx, pipeline, env, now.Promotion)
 		}
-		eventType, message := corev1.EventTypeNormal, record.Message
-		if record.LastError != "" {
-			eventType, message = corev1.EventTypeWarning, record.LastError
-		}
-		message = fmt.Sprintf("%s: %s: %s", env, revision.Short(record.Revision), message)
-		r.Event(pipeline, eventType, reason, message)
-		for _, app := range r.applications(ctx, pipeline, env) {
-			r.Event(&app, eventType, reason, fmt.Sprintf("pipeline %s/%s: %s", pipeline.Namespace, pipeline.Name, message))
-		}
-		ctrl.LoggerFrom(ctx).Info(message, "environment", env, "revision", record.Revision, "state", record.State)
 	}
+}
+
+func (r *PipelineReconciler) tell(ctx context.Context, pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
+	reason, ok := reasonOf[record.State]
+	if !ok {
+		return
+	}
+	eventType, message := corev1.EventTypeNormal, record.Message
+	if record.LastError != "" {
+		eventType, message = corev1.EventTypeWarning, record.LastError
+	}
+	message = fmt.Sprintf("%s: %s: %s", env, revision.Short(record.Revision), message)
+	r.Event(pipeline, eventType, reason, message)
+	for _, app := range r.applications(ctx, pipeline, env) {
+		r.Event(&app, eventType, reason, fmt.Sprintf("pipeline %s/%s: %s", pipeline.Namespace, pipeline.Name, message))
+	}
+	ctrl.LoggerFrom(ctx).Info(message, "environment", env, "revision", record.Revision, "state", record.State)
 }
 
 // applications refers to the application objects of an environment that can be read and are in this cluster.
@@ -77,6 +83,11 @@ func (r *PipelineReconciler) applications(ctx context.Context, pipeline *pipelin
 		}
 	}
 	return found
+}
+
+// left tells whether a past promotion has ended and made room for another one at once.
+func left(before *pipelinesv1.EnvironmentStatus, past *pipelinesv1.PromotionRecord) bool {
+	return before != nil && before.Promotion != nil && before.Promotion.StartTime.Equal(&past.StartTime) && before.Promotion.State != past.State
 }
 
 // moved tells whether the record says something of a promotion that was not said before. An error that repeats itself was.

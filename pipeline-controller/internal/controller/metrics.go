@@ -22,6 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,22 +39,22 @@ var (
 	promotionMetric = prometheus.NewDesc("sluice_pipeline_promotion",
 		"The state that the last promotion into the environment is in: always 1.", []string{"namespace", "name", "environment", "state"}, nil)
 
-	promoted = prometheus.NewHistogram(prometheus.HistogramOpts{
+	promoted = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_promotion_promoted_seconds", Buckets: waits,
 		Help: "Seconds from when the environment before ran a revision to when it was promoted: merged, or notified.",
-	})
-	arrived = prometheus.NewHistogram(prometheus.HistogramOpts{
+	}, []string{"namespace", "name"})
+	arrived = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_promotion_arrived_seconds", Buckets: waits,
 		Help: "Seconds from when the environment before ran a revision to when the environment ran it.",
-	})
+	}, []string{"namespace", "name"})
 	waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_promotion_precondition_wait_seconds", Buckets: waits,
 		Help: "Seconds that promotions waited for a precondition that was then met.",
-	}, []string{"type"})
+	}, []string{"namespace", "name", "type"})
 )
 
-// measure observes what has ended between two states of a promotion. Either may be missing.
-func measure(before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) {
+// measure observes what has ended between two states of a promotion of the Pipeline. Either may be missing.
+func measure(pipeline *pipelinesv1.Pipeline, before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) {
 	if record == nil {
 		return
 	}
@@ -67,15 +68,22 @@ func measure(before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.Promotio
 		}
 	}
 	if record.State == pipelinesv1.PromotionSucceeded {
-		observe(promoted, old.CompletionTime, record.CompletionTime)
+		observe(promoted.WithLabelValues(pipeline.Namespace, pipeline.Name), old.CompletionTime, record.CompletionTime)
 	}
-	observe(arrived, old.ArrivalTime, record.ArrivalTime)
+	observe(arrived.WithLabelValues(pipeline.Namespace, pipeline.Name), old.ArrivalTime, record.ArrivalTime)
 	for _, was := range old.Preconditions {
 		for _, is := range record.Preconditions {
 			if was.Type == is.Type && !was.Met && is.Met && was.LastTransitionTime != nil && is.LastTransitionTime != nil {
-				waited.WithLabelValues(is.Type).Observe(is.LastTransitionTime.Sub(was.LastTransitionTime.Time).Seconds())
+				waited.WithLabelValues(pipeline.Namespace, pipeline.Name, is.Type).Observe(is.LastTransitionTime.Sub(was.LastTransitionTime.Time).Seconds())
 			}
 		}
+	}
+}
+
+// forgetMeasures drops what was observed of a Pipeline that is gone.
+func forgetMeasures(pipeline types.NamespacedName) {
+	for _, histogram := range []*prometheus.HistogramVec{promoted, arrived, waited} {
+		histogram.DeletePartialMatch(prometheus.Labels{"namespace": pipeline.Namespace, "name": pipeline.Name})
 	}
 }
 

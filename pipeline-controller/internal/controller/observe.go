@@ -134,7 +134,7 @@ func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion
 		if pr.URL != opened.URL {
 			pr.Type, pr.URL, pr.SecretRef = opened.Type, opened.URL, opened.SecretRef
 		}
-		if last := status.History; len(last) > 0 && last[0].Superseded && last[0].Repository != nil && last[0].Repository.URL == opened.URL {
+		if last := status.History; len(last) > 0 && last[0].Superseded && last[0].Repository != nil && plan.SameRepository(last[0].Repository.URL, opened.URL) {
 			promotion.Supersedes = last[0].PullRequest
 		}
 	}

@@ -272,6 +272,9 @@ func (p *planner) advance(env *pipelinesv1.Environment, current string) *verdict
 func (p *planner) drive(env *pipelinesv1.Environment, promotion *pipelinesv1.Promotion, current string) verdict {
 	p.standsAt = env.Name
 	status := p.environment(env.Name)
+	if p.givenUp(env.Name, status.Promotion) {
+		p.giveUp(status)
+	}
 	if p.forced && mayHavePullRequest(status.Promotion) && p.usesPullRequests(env.Name) {
 		p.withdraw(env.Name, status.Promotion, "started anew")
 	}

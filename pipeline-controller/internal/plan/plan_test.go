@@ -262,7 +262,7 @@ func TestNext(t *testing.T) {
 		},
 		{
 			name:  "by force a pull request that can't be read is withdrawn first, so that there are never two",
-			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Err: errors.New("not found")}), requested("now", true)), action: "Withdraw staging v2", reason: "PromotionFailed", state: "created",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Err: errors.New("not found")}), requested("now", true)), action: "Withdraw staging v2", reason: "Promoting", state: "created",
 		},
 		{
 			name:  "the promotion is started anew once that is done",
@@ -289,7 +289,7 @@ func TestNext(t *testing.T) {
 		},
 		{
 			name:  "a pull request that such an attempt may have left is closed",
-			world: with(world("v2", "v2"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: "Withdraw staging v2", reason: "PromotionFailed", state: "failed",
+			world: with(world("v2", "v2"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: "Withdraw staging v2", reason: "UpToDate", state: "failed",
 		},
 		{
 			name:  "a pull request is followed to its end though the environment already runs the revision",
@@ -315,7 +315,7 @@ func TestNext(t *testing.T) {
 		},
 		{
 			name:  "a failed attempt of another revision may have left a pull request, so it is withdrawn",
-			world: with(world("v3", "v1"), record("staging", "v2", "failed", nextAttempt(0))), action: "Withdraw staging v2", reason: "PromotionFailed", state: "failed",
+			world: with(world("v3", "v1"), record("staging", "v2", "failed", nextAttempt(0))), action: "Withdraw staging v2", reason: "Promoting", state: "failed",
 		},
 		{
 			name:  "while a withdrawal is in backoff no new pull request is opened beside it",
@@ -323,11 +323,11 @@ func TestNext(t *testing.T) {
 		},
 		{
 			name:  "a withdrawal does not wait for what the superseded promotion was waiting for",
-			world: with(world("v3", "v1"), runBefore("v2"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: "Withdraw staging v2", reason: "PromotionFailed", state: "failed",
+			world: with(world("v3", "v1"), runBefore("v2"), record("staging", "v2", "failed", nextAttempt(time.Minute))), action: "Withdraw staging v2", reason: "Promoting", state: "failed",
 		},
 		{
 			name:  "a promotion of another revision is withdrawn though the environment runs the new one by itself",
-			world: with(world("v3", "v3"), record("staging", "v2", "failed", nextAttempt(0))), action: "Withdraw staging v2", reason: "PromotionFailed", state: "failed",
+			world: with(world("v3", "v3"), record("staging", "v2", "failed", nextAttempt(0))), action: "Withdraw staging v2", reason: "UpToDate", state: "failed",
 		},
 		{
 			name:  "the pull request of the last environment that left the spec is withdrawn",

@@ -79,6 +79,9 @@ func (p *planner) followPullRequests() {
 }
 
 func (p *planner) follow(record *pipelinesv1.PromotionRecord, seen PullRequest) {
+	if record.Superseded && (seen.Err != nil || seen.open()) {
+		return // what there is to say is whether it can be withdrawn
+	}
 	record.RateLimitedUntil = nil
 	switch {
 	case seen.Err != nil:

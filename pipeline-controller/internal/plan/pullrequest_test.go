@@ -374,6 +374,18 @@ func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testi
 		return spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion.Strategy.PullRequest.URL = url })
 	}
 	elsewhere, force := at("https://git/fleet"), requested("now", true)
+	// untried is a promotion that could not be made, and that another revision has just superseded.
+	untried := func(w *plan.World) {
+		promotion := w.Pipeline.Status.Environments["staging"].Promotion
+		promotion.Superseded, promotion.LastError = false, "no such branch"
+	}
+	seenOpen := func(seen plan.PullRequest) func(*plan.World) {
+		return func(w *plan.World) {
+			promotion := w.Pipeline.Status.Environments["staging"].Promotion
+			promotion.State, promotion.PullRequest = pipelinesv1.PromotionCreated, &pipelinesv1.PullRequestStatus{URL: "https://git/pulls/7", Number: 7}
+			pullRequest("staging", seen)(w)
+		}
+	}
 	const (
 		hint    = "; https://git/former is no longer named in the spec: mend its access, or force the promotion, which leaves what is open there"
 		givenUp = "given up by a person: withdrawing it failed: not found; a pull request may still be open in https://git/former"
@@ -389,16 +401,19 @@ func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testi
 		{"not for a mere reconcile request", []func(*plan.World){elsewhere, requested("now", false)}, plan.Withdraw, "failed: not found" + hint, ""},
 		{"by force, and the promotion of today's revision begins", []func(*plan.World){elsewhere, force}, plan.OpenPullRequest, "promoting v2", givenUp},
 		{"by force, for a notification", []func(*plan.World){spec(byNotification), force}, plan.Notify, "promoting v2", givenUp},
-		{"by force, where the environment has left the spec as well", []func(*plan.World){force, spec(func(s *pipelinesv1.PipelineSpec) {
+		{"by force, though its pull request is seen open", []func(*plan.World){elsewhere, force, seenOpen(plan.PullRequest{})}, plan.OpenPullRequest, "promoting v2", givenUp},
+		{"not for an error of a look at its pull request", []func(*plan.World){elsewhere, force, untried, seenOpen(plan.PullRequest{Err: errors.New("bad gateway")})},
+			plan.Withdraw, "withdrawing the promotion of v1", ""},
+		{"not where the environment has left the spec, for its history goes with it", []func(*plan.World){force, spec(func(s *pipelinesv1.PipelineSpec) {
 			s.Environments, s.Promotion = s.Environments[:1], nil
-		})}, "", "every environment runs v2", ""},
+		})}, plan.Withdraw, "promotion of v1: not found", ""},
+		{"not where the run doesn't stand", []func(*plan.World){elsewhere, force, func(w *plan.World) { w.Targets["staging"] = states("v2") }}, "", "promotion of v1: not found", ""},
 		{"not while the spec names the repository, whose access can be mended there", []func(*plan.World){at("https://git/former"), force}, plan.Withdraw, "failed: not found", ""},
+		{"not while the spec names the repository in another way", []func(*plan.World){at("ssh://git@GIT:22/former.git/"), force}, plan.Withdraw, "failed: not found", ""},
 		{"not while the host's rate limit lasts", []func(*plan.World){elsewhere, force, func(w *plan.World) {
 			rateLimited(time.Minute)(w.Pipeline.Status.Environments["staging"].Promotion)
-		}}, "", "failed: rate limited" + hint, ""},
-		{"not before it was tried", []func(*plan.World){elsewhere, force, func(w *plan.World) {
-			w.Pipeline.Status.Environments["staging"].Promotion.LastError = ""
-		}}, plan.Withdraw, "withdrawing the promotion of v1", ""},
+		}}, "", "waits until 2026-03-27T12:01:00Z, as the Git host asks", ""},
+		{"not before it was tried", []func(*plan.World){elsewhere, force, untried}, plan.Withdraw, "withdrawing the promotion of v1", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -22,6 +22,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,13 +157,12 @@ func (p *planner) supersede(current string) {
 		if wanted && (!record.Superseded || record.State == pipelinesv1.PromotionSucceeded) {
 			continue
 		}
-		if p.forced && record.Superseded && record.LastError != "" && p.elsewhere(name, record) && !p.rateLimited(record) {
-			end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("given up by a person: withdrawing it failed: %s; a pull request may still be open in %s",
-				record.LastError, record.Repository.URL), p.Now)
-		}
 		if !mayHavePullRequest(record) {
 			archive(status)
 			continue
+		}
+		if p.pipeline.Environment(name) != nil && p.givenUp(name, record) {
+			continue // if the run stands there
 		}
 		why := "superseded by " + revision.Short(current)
 		if p.pipeline.Environment(name) == nil {
@@ -180,15 +180,33 @@ func (p *planner) supersede(current string) {
 // withdraw is tried at once, whatever the promotion was waiting for until then.
 func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord, why string) {
 	if !record.Superseded {
-		record.Superseded, record.NextAttemptTime = true, nil
+		record.Superseded, record.NextAttemptTime, record.LastError = true, nil, ""
 	}
 	if !p.tooSoon(record, record.NextAttemptTime) && p.claim(Withdraw, env, record) {
 		p.action.Why = why
 	}
 }
 
+// givenUp tells whether a person has asked for another promotion while this one can't be withdrawn, and no change of the spec could mend
+// that.
+func (p *planner) givenUp(env string, record *pipelinesv1.PromotionRecord) bool {
+	return p.forced && mayHavePullRequest(record) && record.Superseded && record.LastError != "" && p.elsewhere(env, record) && !p.rateLimited(record)
+}
+
+// giveUp ends a promotion that is not withdrawn.
+func (p *planner) giveUp(status *pipelinesv1.EnvironmentStatus) {
+	record := status.Promotion
+	end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("given up by a person: withdrawing it failed: %s; a pull request may still be open in %s",
+		record.LastError, record.Repository.URL), p.Now)
+	archive(status)
+}
+
 // superseding says what an environment waits for whose last promotion is yet to be withdrawn.
 func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) verdict {
+	if p.rateLimited(record) {
+		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s waits until %s, as the Git host asks",
+			env, revision.Short(record.Revision), nextTry(record))
+	}
 	if record.LastError != "" && p.elsewhere(env, record) {
 		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s failed: %s; %s is no longer named in the spec: "+
 			"mend its access, or force the promotion, which leaves what is open there", env, revision.Short(record.Revision), record.LastError, record.Repository.URL)
@@ -233,8 +251,19 @@ func (p *planner) elsewhere(name string, record *pipelinesv1.PromotionRecord) bo
 	if promotion == nil || promotion.Strategy.PullRequest == nil {
 		return true
 	}
-	named := repositoryOf(promotion.Strategy.PullRequest)
-	return named == nil || named.URL != record.Repository.URL
+	return !SameRepository(promotion.Strategy.PullRequest.URL, record.Repository.URL)
+}
+
+// SameRepository tells whether two URLs are of one repository, be it by HTTPS or by SSH.
+func SameRepository(a, b string) bool {
+	place := func(repository string) string {
+		parsed, err := url.Parse(repository)
+		if err != nil {
+			return repository
+		}
+		return strings.ToLower(parsed.Hostname()) + strings.TrimSuffix(strings.TrimRight(parsed.Path, "/"), ".git")
+	}
+	return place(a) == place(b)
 }
 
 // arrived ends the promotion into an environment that runs the revision now. One that was never attempted was not needed

@@ -128,7 +128,7 @@ func helmReleaseRevision(obj *unstructured.Unstructured) string {
 }
 
 // chartRevision is a chart's version, and the digest of the artifact of the OCIRepository that it comes from. helm-controller puts the first
-// digits of that into the version, of which no tag of the repository knows:
+// digits of that into the version, of which no tag of the repository knows. It tells the artifact's tag as well if that is no version.
 // https://github.com/fluxcd/helm-controller/blob/v1.6.4/internal/controller/helmrelease_controller.go#L904
 func chartRevision(version, artifact string) string {
 	digest := revision.Digest(artifact)
@@ -136,11 +136,14 @@ func chartRevision(version, artifact string) string {
 	if len(hex) < trackedDigits {
 		return version
 	}
-	tag, tracked := strings.CutSuffix(version, "+"+hex[:trackedDigits])
+	plain, tracked := strings.CutSuffix(version, "+"+hex[:trackedDigits])
 	if !tracked {
 		return version
 	}
-	return tag + "@" + digest
+	if artifact != digest {
+		return artifact
+	}
+	return plain + "@" + digest
 }
 
 // readiness reads the Ready condition, which counts only if it was made for the current generation: right after a change of

@@ -75,10 +75,10 @@ func TestStateOf(t *testing.T) {
 			want: target.State{Known: true, Ready: true, Revision: "6.5.4@sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"},
 		},
 		{
-			name: "so has one whose artifact has a revision with a name",
+			name: "one whose tag is no version is known by that",
 			object: `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {generation: 1},
 				status: {observedGeneration: 1, history: [{status: deployed, chartVersion: 6.5.4+0cdf2ab6ec12, ociDigest: "latest@sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"}], conditions: [{type: Ready, status: "True"}]}}`,
-			want: target.State{Known: true, Ready: true, Revision: "6.5.4@sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"},
+			want: target.State{Known: true, Ready: true, Revision: "latest@sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"},
 		},
 		{
 			name: "a build of the chart's own is part of its version",
