@@ -379,7 +379,7 @@ spec:
 		pipeline(ctx, "deleted", "")
 		Eventually(ctx, record("deleted", "two")).Should(haveState("created"))
 		measured := func(ctx context.Context) string { return metrics(ctx, world.PipelineController) }
-		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_promoted_seconds_count{name="deleted",namespace="flux-system"} 0`))
+		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_arrived_seconds_count{name="deleted",namespace="flux-system"} 0`))
 		obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "deleted")
 		Expect(world.Client.Delete(ctx, obj)).To(Succeed())
 		Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())
