@@ -269,7 +269,9 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 	if attempts != 0 {
 		m.checkClaim(p, env, before, after, attempts)
 	}
-	if was != nil && idOfRecord(env, was) == idOfRecord(env, is) && was.PullRequest != nil && is.PullRequest != nil && stepAttempts(is) > stepAttempts(was) {
+	// A step that failed is recorded even if another process has written the record without it meanwhile.
+	failed := p.claim != nil && p.overtaken
+	if was != nil && idOfRecord(env, was) == idOfRecord(env, is) && was.PullRequest != nil && is.PullRequest != nil && stepAttempts(is) > stepAttempts(was) && !failed {
 		m.checkStepClaim(p, env, before, after)
 	}
 	if is.Superseded && (was == nil || !was.Superseded) {
