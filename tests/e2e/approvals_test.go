@@ -156,7 +156,7 @@ spec:
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "events", "--namespace", namespace+"-prod", "--for", "kustomization/shop")
 		}).Should(ContainSubstring("pipeline approvals/shop: prod: v2.0.0@sha1:"))
-		Eventually(ctx, func(ctx context.Context) string { return metrics(ctx, world.PipelineController) }).Should(And(
+		Eventually(ctx, metricsOf(world.PipelineController)).Should(And(
 			ContainSubstring(`sluice_pipeline_promotion{environment="prod",name="shop",namespace="approvals",state="succeeded"} 1`),
 			ContainSubstring(`sluice_promotion_precondition_wait_seconds_count{name="shop",namespace="approvals",type="Approval"} 1`),
 			ContainSubstring(`sluice_promotion_promoted_seconds_count{name="shop",namespace="approvals"} 1`)))

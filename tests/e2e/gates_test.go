@@ -181,7 +181,7 @@ spec:
 			MatchRegexp(`sluice_gate_closed_seconds{name="counted",namespace="flux-system"} [0-9.]*[1-9]`),
 			ContainSubstring(`sluice_gate_sources_held{kind="GitRepository",name="counted",namespace="flux-system"} 3`),
 			ContainSubstring(`sluice_gate_sources_held{kind="Bucket",name="counted",namespace="flux-system"} 0`)))
-		Eventually(ctx, func(ctx context.Context) string { return metrics(ctx, world.GateController) }).Should(
+		Eventually(ctx, metricsOf(world.GateController)).Should(
 			MatchRegexp(`sluice_gate_decisions_total{decision="held",kind="GitRepository",reason="GateClosed"} ([3-9]|[1-9]\d)`))
 
 		closeGate(ctx, "counted", false)
@@ -194,7 +194,7 @@ spec:
 
 		By("deleting it, which leaves no metric behind")
 		Expect(world.Client.Delete(ctx, gate)).To(Succeed())
-		Eventually(ctx, func(ctx context.Context) string { return metrics(ctx, world.GateController) }).ShouldNot(ContainSubstring(`name="counted"`))
+		Eventually(ctx, metricsOf(world.GateController)).ShouldNot(ContainSubstring(`name="counted"`))
 	})
 })
 

@@ -289,7 +289,7 @@ spec:
 		for _, name := range []string{"leaf", "leaf-too", "leaf-direct", "leaf-silent", "leaf-dead"} {
 			Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name))).To(Succeed())
 		}
-		Eventually(func() string { return metrics(ctx, world.PipelineController) }).ShouldNot(ContainSubstring("sluice_leaf_cluster_connected{"))
+		Eventually(ctx, metricsOf(world.PipelineController)).ShouldNot(ContainSubstring("sluice_leaf_cluster_connected{"))
 	})
 })
 

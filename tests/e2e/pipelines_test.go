@@ -378,7 +378,7 @@ spec:
 		secret(ctx, "deleted", token)
 		pipeline(ctx, "deleted", "")
 		Eventually(ctx, record("deleted", "two")).Should(haveState("created"))
-		measured := func(ctx context.Context) string { return metrics(ctx, world.PipelineController) }
+		measured := metricsOf(world.PipelineController)
 		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_arrived_seconds_count{name="deleted",namespace="flux-system"} 0`))
 		obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "deleted")
 		Expect(world.Client.Delete(ctx, obj)).To(Succeed())

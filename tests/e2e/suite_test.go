@@ -131,6 +131,11 @@ func metrics(ctx context.Context, controller *localcluster.Process) string {
 	return string(body)
 }
 
+// metricsOf returns a function that reads them, for Eventually.
+func metricsOf(controller *localcluster.Process) func(context.Context) string {
+	return func(ctx context.Context) string { return metrics(ctx, controller) }
+}
+
 // apply applies manifests as an administrator.
 func apply(ctx context.Context, manifests string, args ...any) {
 	GinkgoHelper()

@@ -207,12 +207,12 @@ func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) v
 		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s waits until %s, as the Git host asks",
 			env, revision.Short(record.Revision), nextTry(record))
 	}
-	if record.LastError != "" && p.elsewhere(env, record) {
-		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s failed: %s; %s is no longer named in the spec: "+
-			"mend its access, or force the promotion, which leaves what is open there", env, revision.Short(record.Revision), record.LastError, record.Repository.URL)
-	}
 	if record.LastError != "" {
-		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s failed: %s", env, revision.Short(record.Revision), record.LastError)
+		hint := ""
+		if p.elsewhere(env, record) {
+			hint = fmt.Sprintf("; %s is no longer named in the spec: mend its access, or force the promotion, which leaves what is open there", record.Repository.URL)
+		}
+		return broken(pipelinesv1.PromotionFailedReason, "%s: withdrawing the promotion of %s failed: %s%s", env, revision.Short(record.Revision), record.LastError, hint)
 	}
 	return progressing(pipelinesv1.PromotingReason, "%s: withdrawing the promotion of %s", env, revision.Short(record.Revision))
 }
@@ -237,8 +237,15 @@ func (p *planner) usesPullRequests(name string) bool {
 	if status := p.pipeline.Status.Environments[name]; status != nil && status.Promotion != nil && status.Promotion.Repository != nil {
 		return true
 	}
-	promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name))
-	return promotion != nil && promotion.Strategy.PullRequest != nil
+	return p.pullRequestsInto(name) != nil
+}
+
+// pullRequestsInto returns how the spec has pull requests made for an environment; nil if it has none made.
+func (p *planner) pullRequestsInto(name string) *pipelinesv1.PullRequestPromotion {
+	if promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name)); promotion != nil {
+		return promotion.Strategy.PullRequest
+	}
+	return nil
 }
 
 // elsewhere tells whether the environment's last promotion was made in a repository that its spec no longer names, so that no change of
@@ -247,11 +254,8 @@ func (p *planner) elsewhere(name string, record *pipelinesv1.PromotionRecord) bo
 	if record.Repository == nil {
 		return false
 	}
-	promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name))
-	if promotion == nil || promotion.Strategy.PullRequest == nil {
-		return true
-	}
-	return !SameRepository(promotion.Strategy.PullRequest.URL, record.Repository.URL)
+	configured := p.pullRequestsInto(name)
+	return configured == nil || !SameRepository(configured.URL, record.Repository.URL)
 }
 
 // SameRepository tells whether two URLs are of one repository, be it by HTTPS or by SSH.
