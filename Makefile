@@ -3,7 +3,7 @@
 # They build what they need, from Go modules, into bin/. The first time that takes some minutes.
 
 BIN := $(CURDIR)/bin
-MODULES := api gate-controller pipeline-controller flux-cli-plugin tests cmd
+MODULES := api runtime gate-controller pipeline-controller flux-cli-plugin tests cmd
 
 VERBS := open close approve gate pipeline
 
@@ -40,6 +40,11 @@ e2e: ## Run the tests that need pods or networks, on a node of this machine. As 
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./gate-controller ./pipeline-controller ./flux-cli-plugin ./tests/localnode/...
 	go build -o $(BIN)/pipeline-controller ./pipeline-controller
 	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode ./tests/leafnet $(ARGS)
+
+# A test of an hour, whose length DURATION changes. SEED repeats what was chosen at random. It ends by itself, whatever it takes to settle.
+.PHONY: soak
+soak: binaries build ## Have Sluice at work for an hour, with hostile hosts and random kills, on Linux. DURATION=10m for a short one.
+	go test -count=1 -timeout 0 -v -tags soak ./tests/soak $(ARGS)
 
 .PHONY: binaries
 binaries: ## Build the control plane, Flux and Gitea for this machine.
@@ -82,14 +87,14 @@ tidy: ## Tidy all modules.
 .PHONY: verify
 verify: generate manifests tidy ## Fail if anything generated is stale.
 	go vet $(MODULES:%=./%/...)
-	go vet -tags e2e_node ./tests/...
+	go vet -tags e2e_node,soak ./tests/...
 	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt"; exit 1; }
 	@git diff --exit-code || { echo "generated files are stale: run make generate manifests tidy, and commit"; exit 1; }
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "files are missing from the commit"; exit 1; }
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run the linters.
-	for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint run --build-tags e2e_node ./...) || exit 1; done
+	for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint run --build-tags e2e_node,soak ./...) || exit 1; done
 
 .PHONY: clean
 clean: ## Remove everything built.
