@@ -21,22 +21,18 @@ import (
 	"context"
 	"os"
 
-	"github.com/fluxcd/pkg/runtime/acl"
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	fluxcontroller "github.com/fluxcd/pkg/runtime/controller"
-	"github.com/fluxcd/pkg/runtime/leaderelection"
-	"github.com/fluxcd/pkg/runtime/logger"
-	"github.com/fluxcd/pkg/runtime/pprof"
-	"github.com/fluxcd/pkg/runtime/probes"
 	flag "github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -44,41 +40,33 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/controller"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+	"github.com/sluice-toolkit/sluice/runtime/announce"
+	"github.com/sluice-toolkit/sluice/runtime/manager"
 )
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=flux-system,verbs=get;create;update;patch
+// Who may create objects can't be restricted to names.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=flux-system,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gate-controller-leader-election,namespace=flux-system,verbs=get;update
 
 const controllerName = "gate-controller"
 
 type options struct {
-	metricsAddr, eventsAddr, healthAddr string
-	concurrent                          int
-	client                              fluxclient.Options
-	log                                 logger.Options
-	leaderElection                      leaderelection.Options
-	rateLimiter                         fluxcontroller.RateLimiterOptions
-	watch                               fluxcontroller.WatchOptions
-	acl                                 acl.Options
+	manager.Options
+	eventsAddr string
+	concurrent int
 }
 
 func (o *options) bind(flags *flag.FlagSet) {
-	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "The address the metric endpoint binds to.")
+	o.BindFlags(flags)
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver.")
-	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "The address the health endpoint binds to.")
 	flags.IntVar(&o.concurrent, "concurrent", 4, "The number of objects of each kind that are reconciled at the same time.")
-	o.client.BindFlags(flags)
-	o.log.BindFlags(flags)
-	o.leaderElection.BindFlags(flags)
-	o.rateLimiter.BindFlags(flags)
-	o.watch.BindFlags(flags)
-	o.acl.BindFlags(flags)
 }
 
 func main() {
 	var opts options
 	opts.bind(flag.CommandLine)
 	flag.Parse()
-	logger.SetLogger(logger.NewLogger(opts.log))
+	opts.Prepare()
 
 	if err := run(ctrl.SetupSignalHandler(), opts); err != nil {
 		ctrl.Log.WithName("setup").Error(err, "stopped")
@@ -93,35 +81,24 @@ func run(ctx context.Context, opts options) error {
 	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
 	utilruntime.Must(source.AddToScheme(scheme))
 
-	selector, err := fluxcontroller.GetWatchSelector(opts.watch)
+	selector, err := fluxcontroller.GetWatchSelector(opts.Watch)
 	if err != nil {
 		return err
 	}
-	cacheOptions := cache.Options{DefaultTransform: hold.TrimManagedFields}
-	namespace := os.Getenv("RUNTIME_NAMESPACE")
-	if !opts.watch.AllNamespaces {
-		cacheOptions.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	config := fluxclient.GetConfigOrDie(opts.Client)
+	lease, err := leaseOfPod(config, opts)
+	if err != nil {
+		return err
 	}
-
-	mgr, err := ctrl.NewManager(fluxclient.GetConfigOrDie(opts.client), ctrl.Options{
-		Scheme:                        scheme,
-		Logger:                        ctrl.Log,
-		Cache:                         cacheOptions,
-		Metrics:                       metricsserver.Options{BindAddress: opts.metricsAddr, ExtraHandlers: pprof.GetHandlers()},
-		HealthProbeBindAddress:        opts.healthAddr,
-		LeaderElection:                opts.leaderElection.Enable,
-		LeaderElectionReleaseOnCancel: opts.leaderElection.ReleaseOnCancel,
-		LeaseDuration:                 &opts.leaderElection.LeaseDuration,
-		RenewDeadline:                 &opts.leaderElection.RenewDeadline,
-		RetryPeriod:                   &opts.leaderElection.RetryPeriod,
-		LeaderElectionID:              leaderElectionID(opts.watch.LabelSelector),
-		LeaderElectionNamespace:       namespace,
+	mgr, err := opts.New(controllerName, config, ctrl.Options{
+		Scheme:                              scheme,
+		Cache:                               cache.Options{DefaultTransform: hold.TrimManagedFields},
+		LeaderElectionResourceLockInterface: lease,
 	})
 	if err != nil {
 		return err
 	}
-	probes.SetupChecks(mgr, ctrl.Log.WithName("setup"))
-	announcer, err := controller.NewAnnouncer(mgr, opts.eventsAddr, controllerName)
+	announcer, err := announce.New(mgr, opts.eventsAddr, controllerName)
 	if err != nil {
 		return err
 	}
@@ -129,7 +106,7 @@ func run(ctx context.Context, opts options) error {
 	setup := controller.Options{
 		Concurrent: opts.concurrent,
 		RateLimiter: func() workqueue.TypedRateLimiter[reconcile.Request] {
-			return fluxcontroller.GetRateLimiter(opts.rateLimiter)
+			return fluxcontroller.GetRateLimiter(opts.RateLimiter)
 		},
 	}
 	if err := controller.IndexSources(ctx, mgr); err != nil {
@@ -137,18 +114,19 @@ func run(ctx context.Context, opts options) error {
 	}
 	for _, kind := range source.Kinds {
 		if err := (&controller.SourceReconciler{
-			Client:    mgr.GetClient(),
-			Announcer: announcer,
-			Kind:      kind,
-			Selector:  selector,
-			Live:      mgr.GetAPIReader(),
-			// A controller of one namespace sees no others.
-			NoCrossNamespaceRefs: opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces,
+			Client:               mgr.GetClient(),
+			Announcer:            announcer,
+			Kind:                 kind,
+			Selector:             selector,
+			Live:                 mgr.GetAPIReader(),
+			NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(),
 		}).SetupWithManager(mgr, setup); err != nil {
 			return err
 		}
 	}
-	if err := (&controller.GateReconciler{Client: mgr.GetClient()}).SetupWithManager(ctx, mgr, setup); err != nil {
+	if err := (&controller.GateReconciler{
+		Client: mgr.GetClient(), Announcer: announcer, NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(),
+	}).SetupWithManager(ctx, mgr, setup); err != nil {
 		return err
 	}
 	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
@@ -157,11 +135,14 @@ func run(ctx context.Context, opts options) error {
 	return mgr.Start(ctx)
 }
 
-// leaderElectionID is one for each shard, so that each has a leader of its own.
-func leaderElectionID(labelSelector string) string {
-	const id = controllerName + "-leader-election"
-	if labelSelector == "" {
-		return id
+// leaseOfPod is the shard's lease, held in the name of the Pod. A container that is restarted in its Pod goes on with the lease that it held
+// before, instead of waiting until that expires: holds must not wait for it. The kubelet starts a container only after the previous one
+// has ended, so the name stands for one process at a time. Without POD_NAME it is nil, and each process has a name of its own.
+func leaseOfPod(config *rest.Config, opts options) (resourcelock.Interface, error) {
+	pod := os.Getenv("POD_NAME")
+	if pod == "" {
+		return nil, nil
 	}
-	return leaderelection.GenerateID(id, labelSelector)
+	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, manager.Namespace(), opts.LeaderElectionID(controllerName),
+		resourcelock.ResourceLockConfig{Identity: pod}, config, opts.LeaderElection.RenewDeadline)
 }

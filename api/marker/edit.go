@@ -32,54 +32,65 @@ type edit struct {
 	start, end int
 	text       string // in their place; the same as before where the value is there already
 	value      string // that the parser must read afterwards
+	old        *yaml.Node
 }
 
-// edits holds the edit of each marked scalar.
-type edits map[*yaml.Node]edit
+// edits holds the edit of each marked scalar, by its number in the order of the file.
+type edits map[int]edit
 
-// add adds the edit that m asks for, and returns the scalar that it is of.
-func (e edits) add(s *source, fields map[int][]field, m marker, rev string) (*yaml.Node, error) {
+// add adds the edit that m asks for, and returns it.
+func (e edits) add(o *outline, m marker, rev string) (edit, error) {
 	if m.problem != "" {
-		return nil, errors.New(m.problem)
+		return edit{}, errors.New(m.problem)
 	}
 	value, err := m.value(rev)
 	if err != nil {
-		return nil, err
+		return edit{}, err
 	}
-	line := m.line
-	if m.ownLine {
-		line = s.belowMarkers(line)
-	}
-	f, err := only(fields[line])
+	f, err := o.marked(m)
 	if err != nil {
-		return nil, err
+		return edit{}, err
 	}
-	edit, err := s.edit(f, value)
+	s := o.src
+	made, err := s.edit(f, value)
 	if err != nil {
-		return nil, err
+		return edit{}, err
 	}
-	if !m.ownLine && s.lineOf(edit.end) == m.line {
+	if !m.ownLine && s.lineOf(made.end) == m.line {
 		// Behind the value only the comma of a list, or another comment, may come before the marker.
-		between := strings.TrimLeft(s.content[edit.end:m.hash], blanks+",")
+		between := strings.TrimLeft(s.content[made.end:m.hash], blanks+",")
 		if between != "" && between[0] != '#' {
-			return nil, errors.New("the value is not alone on the marked line")
+			return edit{}, errors.New("the value is not alone on the marked line")
 		}
 	}
-	if other, ok := e[f.value]; ok && other.value != edit.value {
-		return nil, fmt.Errorf("the field is marked twice, for %q and for %q", other.value, edit.value)
+	if other, ok := e[f.node]; ok && other.value != made.value {
+		return edit{}, fmt.Errorf("the field is marked twice, for %q and for %q", other.value, made.value)
 	}
-	e[f.value] = edit
-	return f.value, nil
+	e[f.node] = made
+	return made, nil
+}
+
+// target returns the line of the field that m marks.
+func (s *source) target(m marker) int {
+	if m.ownLine {
+		return s.belowMarkers(m.line)
+	}
+	return m.line
 }
 
 // belowMarkers returns the first line below line that is no marker itself.
 func (s *source) belowMarkers(line int) int {
+	if s.stack.first <= line && line < s.stack.below {
+		return s.stack.below
+	}
+	s.stack.first = line
 	for line++; line < len(s.starts); line++ {
 		text := strings.TrimLeft(s.line(line), blanks)
 		if !strings.HasPrefix(text, "#") || !strings.Contains(text, setter) {
 			break
 		}
 	}
+	s.stack.below = line
 	return line
 }
 
@@ -93,7 +104,7 @@ func (s *source) edit(f field, value string) (edit, error) {
 	if n.Style&yaml.TaggedStyle != 0 && n.Tag != strTag {
 		return edit{}, fmt.Errorf("the marked value is tagged %s, not as a string", n.Tag)
 	}
-	e := edit{start: s.begin(n), value: value}
+	e := edit{start: s.begin(n), value: value, old: n}
 	var ok bool
 	switch n.Style &^ yaml.TaggedStyle {
 	case yaml.SingleQuotedStyle:
@@ -140,7 +151,7 @@ func (s *source) canAppend(f field, offset int) bool {
 		return false
 	}
 	before := s.content[offset-1]
-	return before == ':' || f.key == nil && before == '-' || f.value.Anchor != "" || f.value.Style&yaml.TaggedStyle != 0
+	return before == ':' || f.isItem && before == '-' || f.value.Anchor != "" || f.value.Style&yaml.TaggedStyle != 0
 }
 
 // quoteEnd returns the offset behind the quoted scalar that begins at start, if that ends on the same line.
@@ -213,27 +224,28 @@ func (e edits) apply(content []byte) []byte {
 
 // verify parses what became of the file and makes sure that the edited scalars have their new value and all else is as
 // it was. It is the second line of defence: what it refuses is a mistake in this package.
-func (e edits) verify(docs []*yaml.Node, out []byte) error {
-	after, err := parse(out)
-	if err != nil {
-		return fmt.Errorf("can't be edited safely: %w", err)
-	}
+func (e edits) verify(o *outline, out []byte) error {
 	outstanding := 0
-	for old, edit := range e {
-		if old.Value != edit.value {
+	for _, edit := range e {
+		if edit.old.Value != edit.value {
 			outstanding++
 		}
 	}
-	unexpected := false
-	same := diff(docs, after, func(old, new *yaml.Node) {
-		edit, ok := e[old]
-		if !ok || new.Value != edit.value || new.Tag != strTag || new.Anchor != old.Anchor {
-			unexpected = true
+	same, unexpected := true, false
+	if string(out) != o.src.content {
+		var err error
+		same, err = o.compare(out, func(i int, n *yaml.Node) {
+			edit, ok := e[i]
+			if !ok || n.Value != edit.value || n.Tag != strTag || n.Anchor != edit.old.Anchor {
+				unexpected = true
+			} else if n.Value != edit.old.Value {
+				outstanding--
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("can't be edited safely: %w", err)
 		}
-		if new.Value != old.Value {
-			outstanding--
-		}
-	})
+	}
 	if !same || unexpected || outstanding != 0 {
 		return errors.New("can't be edited safely: another value would change")
 	}

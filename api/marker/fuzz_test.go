@@ -49,6 +49,7 @@ func FuzzSet(f *testing.F) {
 		if !bytes.Equal(in, content) {
 			t.Fatal("the input was written to")
 		}
+		compareSearch(t, content, n, err)
 		var listed []Marker
 		if rev != "" {
 			listed = List(content, prod, rev)
@@ -80,6 +81,30 @@ func FuzzSet(f *testing.F) {
 			t.Fatalf("the second time: %d fields, %v, %q", m, err, again)
 		}
 	})
+}
+
+// compareSearch fails if Search passes over a file that Set has something to say of, or if the parser found more than was foreseen.
+func compareSearch(t *testing.T, content []byte, n int, err error) {
+	t.Helper()
+	line, mentions, searchErr := Search(bytes.NewReader(content), prod)
+	if searchErr != nil || mentions != Mentions(content) && line == 0 || line == 0 && (n > 0 || err != nil) {
+		t.Fatalf("%d fields, %v, but Search found line %d, %t, %v", n, err, line, mentions, searchErr)
+	}
+	if n == 0 {
+		return
+	}
+	nodes, foreseen := 0, meter{}
+	var count func(n *yaml.Node)
+	count = func(n *yaml.Node) {
+		nodes++
+		for _, child := range n.Content {
+			count(child)
+		}
+	}
+	_ = parse(content, count)
+	if _, _ = foreseen.Write(content); int64(nodes) > foreseen.nodes+4 {
+		t.Fatalf("%d nodes, of which %d were foreseen", nodes, foreseen.nodes)
+	}
 }
 
 // compareErrors fails unless List and Set find something wrong in the same files. Only List tells of markers that can't be
@@ -136,8 +161,7 @@ func compareBytes(t *testing.T, in, out []byte, listed []Marker) {
 
 func decodeAll(t *testing.T, content []byte) (docs []*yaml.Node) {
 	t.Helper()
-	docs, err := parse(content)
-	if err != nil {
+	if err := parse(content, func(doc *yaml.Node) { docs = append(docs, doc) }); err != nil {
 		t.Fatalf("%v: %q", err, content)
 	}
 	return docs

@@ -21,8 +21,6 @@ import (
 	"maps"
 	"regexp"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Marker is a marker as List finds it.
@@ -60,10 +58,10 @@ func List(content []byte, only Key, rev string) []Marker {
 	if len(found) == 0 {
 		return nil
 	}
-	docs, err := src.parse()
 	comments := found
+	o, err := src.outline(found)
 	if err == nil {
-		comments, err = src.inComments(docs, found)
+		comments, err = o.inComments(found)
 	}
 	if err != nil {
 		return refused(found, err)
@@ -72,27 +70,25 @@ func List(content []byte, only Key, rev string) []Marker {
 	if rev == "" {
 		rev = anyRevision
 	}
-	fields := src.fields(docs)
 	markers := refused(comments, nil)
 	byKey := map[Key]edits{}
 	for i, m := range comments {
 		if byKey[m.key] == nil {
 			byKey[m.key] = edits{}
 		}
-		node, err := byKey[m.key].add(src, fields, m, rev)
+		edit, err := byKey[m.key].add(o, m, rev)
 		if err != nil {
 			markers[i].Err = err
 			continue
 		}
-		edit := byKey[m.key][node]
-		markers[i].Value, markers[i].FieldLine = node.Value, src.lineOf(edit.start)+1
+		markers[i].Value, markers[i].FieldLine = edit.old.Value, src.lineOf(edit.start)+1
 		markers[i].Old, markers[i].New = src.content[edit.start:edit.end], edit.text
 		if edit.start == edit.end {
 			// A blank keeps what is filled in apart from what is before it.
 			markers[i].New = strings.TrimPrefix(edit.text, " ")
 		}
 	}
-	wrong := checkAll(byKey, docs, content)
+	wrong := checkAll(byKey, o, content)
 	for i, m := range markers {
 		if err := wrong[m.Key]; err != nil && m.Err == nil {
 			markers[i] = Marker{Line: m.Line, Key: m.Key, Part: m.Part, Err: err}
@@ -112,7 +108,7 @@ func refused(found []marker, err error) []Marker {
 
 // checkAll tells for which keys Set would refuse the edits as a whole. Most fields are marked for one key only: then all edits
 // are looked at together, instead of parsing the file for each key.
-func checkAll(byKey map[Key]edits, docs []*yaml.Node, content []byte) map[Key]error {
+func checkAll(byKey map[Key]edits, o *outline, content []byte) map[Key]error {
 	together, fields := edits{}, 0
 	wrong := map[Key]error{}
 	for key, edits := range byKey {
@@ -122,12 +118,12 @@ func checkAll(byKey map[Key]edits, docs []*yaml.Node, content []byte) map[Key]er
 			wrong[key] = fmt.Errorf("more than %d fields of the file are marked for it", maxMarkers)
 		}
 	}
-	if len(together) == fields && together.verify(docs, together.apply(content)) == nil {
+	if len(together) == fields && together.verify(o, together.apply(content)) == nil {
 		return wrong
 	}
 	for key, edits := range byKey {
 		if wrong[key] == nil {
-			wrong[key] = edits.verify(docs, edits.apply(content))
+			wrong[key] = edits.verify(o, edits.apply(content))
 		}
 	}
 	return wrong

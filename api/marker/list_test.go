@@ -129,19 +129,16 @@ func TestMayHold(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		file string
-		size int64
 		want bool
 	}{
-		{"a manifest is looked at", "app.yaml", 10, true},
-		{"the shorter extension counts too", "deep/down/app.yml", 10, true},
-		{"a manifest of the largest size is looked at", "app.yaml", MaxSize, true},
-		{"a larger one is not", "app.yaml", MaxSize + 1, false},
-		{"JSON has no comments", "app.json", 10, false},
-		{"a template of another extension is not looked at", "app.yaml.tpl", 10, false},
-		{"a file without an extension is not looked at", "yaml", 10, false},
+		{"a manifest is looked at", "app.yaml", true},
+		{"the shorter extension counts too", "deep/down/app.yml", true},
+		{"JSON has no comments", "app.json", false},
+		{"a template of another extension is not looked at", "app.yaml.tpl", false},
+		{"a file without an extension is not looked at", "yaml", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(MayHold(tt.file, tt.size)).To(Equal(tt.want))
+			NewWithT(t).Expect(MayHold(tt.file)).To(Equal(tt.want))
 		})
 	}
 }

@@ -77,13 +77,10 @@ func mayName(content []byte, key Key) bool {
 	return Mentions(content) && (bytes.Contains(content, []byte(key.String())) || bytes.IndexByte(content, '\\') >= 0)
 }
 
-// MaxSize is the size in bytes up to which a file is looked at for markers. No manifest that a person writes is larger.
-const MaxSize = 1 << 20
-
-// MayHold tells whether a regular file is looked at for markers, by what is known without reading it.
-func MayHold(name string, size int64) bool {
+// MayHold tells whether a regular file is looked at for markers, by its name.
+func MayHold(name string) bool {
 	extension := path.Ext(name)
-	return (extension == ".yaml" || extension == ".yml") && size <= MaxSize
+	return extension == ".yaml" || extension == ".yml"
 }
 
 // Set returns content with the value of every field that is marked for key replaced by rev, or by the part of rev that
@@ -105,19 +102,18 @@ func Set(path string, content []byte, key Key, rev string) (out []byte, n int, e
 	if len(markers) > maxMarkers {
 		return nil, 0, fmt.Errorf("%s:%d: more than %d markers for %s are in the file", path, first, maxMarkers, key)
 	}
-	docs, err := src.parse()
+	o, err := src.outline(markers)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s:%d: %w", path, first, err)
 	}
-	if markers, err = src.inComments(docs, markers); err != nil {
+	if markers, err = o.inComments(markers); err != nil {
 		return nil, 0, fmt.Errorf("%s:%d: %w", path, first, err)
 	}
 
 	edits := make(edits)
-	fields := src.fields(docs)
 	var errs []error
 	for _, m := range markers {
-		if _, err := edits.add(src, fields, m, rev); err != nil {
+		if _, err := edits.add(o, m, rev); err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", path, m.line+1, err))
 		}
 	}
@@ -125,7 +121,7 @@ func Set(path string, content []byte, key Key, rev string) (out []byte, n int, e
 		return nil, 0, errors.Join(errs...)
 	}
 	out = edits.apply(content)
-	if err := edits.verify(docs, out); err != nil {
+	if err := edits.verify(o, out); err != nil {
 		return nil, 0, fmt.Errorf("%s:%d: %w", path, first, err)
 	}
 	return out, len(edits), nil

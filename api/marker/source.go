@@ -18,12 +18,7 @@ package marker
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"regexp"
 	"sort"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -39,6 +34,8 @@ type source struct {
 
 	// last is what offset found last. Nodes are asked for in the order of the file, and all may be on a single line.
 	last place
+	// stack is what belowMarkers found last. Markers are asked for in the order of the file too.
+	stack struct{ first, below int }
 }
 
 // place is a place in a file, its line and column counted from 1.
@@ -50,7 +47,7 @@ func newSource(content []byte) *source {
 	s := &source{content: string(content)}
 	// The parser counts no column for a byte order mark at the very beginning.
 	start := len(s.content) - len(strings.TrimPrefix(s.content, "\ufeff"))
-	s.starts = append(s.starts, start)
+	s.starts = append(make([]int, 0, bytes.Count(content, []byte("\n"))+1), start)
 	for i := start; i < len(s.content); {
 		n := breakLen(s.content[i:])
 		if n > 0 {
@@ -63,6 +60,9 @@ func newSource(content []byte) *source {
 
 // breakLen is the length of the line break that text begins with, or 0.
 func breakLen(text string) int {
+	if text[0] > '\r' && text[0] < utf8.RuneSelf {
+		return 0
+	}
 	for _, br := range [...]string{"\r\n", "\n", "\r", "\u0085", "\u2028", "\u2029"} {
 		if strings.HasPrefix(text, br) {
 			return len(br)
@@ -148,137 +148,4 @@ func spaceLen(text string, lines bool) int {
 // isEmpty tells whether n is a value of nothing, which takes no bytes.
 func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&^yaml.TaggedStyle == 0
-}
-
-// parse returns the documents of content.
-func parse(content []byte) (docs []*yaml.Node, err error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(content))
-	for {
-		var doc yaml.Node
-		if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
-			return docs, nil
-		} else if err != nil {
-			return nil, err
-		}
-		docs = append(docs, &doc)
-	}
-}
-
-// parse returns the documents of the file. Its error matches ErrUnparsable.
-func (s *source) parse() ([]*yaml.Node, error) {
-	docs, err := parse([]byte(s.content))
-	if err != nil {
-		return nil, fmt.Errorf("the marker is in a file that is %w: %w", ErrUnparsable, err)
-	}
-	return docs, nil
-}
-
-// inComments returns those of markers that stand in comments. The parser keeps the text of comments but not where they
-// were, so it is asked otherwise: each marker is overwritten, and what then shows up in a value was no comment.
-func (s *source) inComments(docs []*yaml.Node, markers []marker) ([]marker, error) {
-	overwritten := []byte(s.content)
-	for i, m := range markers {
-		copy(overwritten[m.setter:], fmt.Appendf(nil, "$%0*d", len(setter)-1, i))
-	}
-	others, err := parse(overwritten)
-	if err != nil {
-		return nil, fmt.Errorf("can't tell its comments from its values: %w", err)
-	}
-	text := make(map[int]bool)
-	same := diff(docs, others, func(_, other *yaml.Node) {
-		for _, number := range overwrite.FindAllString(other.Value, -1) {
-			if i, err := strconv.Atoi(number[1:]); err == nil {
-				text[i] = true
-			}
-		}
-	})
-	if !same {
-		return nil, errors.New("can't tell its comments from its values")
-	}
-	var comments []marker
-	for i, m := range markers {
-		if !text[i] {
-			comments = append(comments, m)
-		}
-	}
-	return comments, nil
-}
-
-var overwrite = regexp.MustCompile(fmt.Sprintf(`\$[0-9]{%d}`, len(setter)-1))
-
-// diff calls changed for each pair of nodes that differ in themselves, and tells whether the trees have the same shape.
-func diff(a, b []*yaml.Node, changed func(a, b *yaml.Node)) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Kind != b[i].Kind || !diff(a[i].Content, b[i].Content, changed) {
-			return false
-		}
-		if a[i].Value != b[i].Value || a[i].Tag != b[i].Tag || a[i].Style != b[i].Style || a[i].Anchor != b[i].Anchor {
-			changed(a[i], b[i])
-		}
-	}
-	return true
-}
-
-// field is a value of a mapping, or an item of a list.
-type field struct {
-	key   *yaml.Node // nil for an item
-	value *yaml.Node
-	flow  bool // within [] or {}
-}
-
-// walk calls visit for each field below nodes, in the order of the file.
-func walk(nodes []*yaml.Node, flow bool, visit func(field)) {
-	for _, n := range nodes {
-		flow := flow || n.Style&yaml.FlowStyle != 0
-		switch n.Kind {
-		case yaml.DocumentNode:
-			walk(n.Content, flow, visit)
-		case yaml.SequenceNode:
-			for i, item := range n.Content {
-				visit(field{value: item, flow: flow})
-				walk(n.Content[i:i+1], flow, visit)
-			}
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				visit(field{key: n.Content[i], value: n.Content[i+1], flow: flow})
-				walk(n.Content[i+1:i+2], flow, visit)
-			}
-		}
-	}
-}
-
-// fields returns the fields by the lines that they can be marked on: that of the key, and that where the value begins.
-func (s *source) fields(docs []*yaml.Node) map[int][]field {
-	fields := make(map[int][]field)
-	walk(docs, false, func(f field) {
-		keyLine := -1
-		if f.key != nil {
-			keyLine = f.key.Line - 1
-			fields[keyLine] = append(fields[keyLine], f)
-		}
-		// A mapping or list in block style is not marked where it begins: its first own field is there.
-		block := len(f.value.Content) > 0 && f.value.Style&yaml.FlowStyle == 0
-		if line := s.lineOf(s.begin(f.value)); line != keyLine && !block {
-			fields[line] = append(fields[line], f)
-		}
-	})
-	return fields
-}
-
-// only returns the one of fields, if it is a scalar.
-func only(fields []field) (field, error) {
-	switch {
-	case len(fields) == 0:
-		return field{}, errors.New("no field is on the marked line")
-	case len(fields) > 1:
-		return field{}, errors.New("more than one field is on the marked line")
-	case fields[0].value.Kind == yaml.AliasNode:
-		return field{}, fmt.Errorf("the marked value is the alias *%s: mark the field with the anchor &%[1]s", fields[0].value.Value)
-	case fields[0].value.Kind != yaml.ScalarNode:
-		return field{}, errors.New("the marked field is a mapping or a list, not a value")
-	}
-	return fields[0], nil
 }

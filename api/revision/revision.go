@@ -72,6 +72,31 @@ func Equal(a, b string) bool {
 	return a == b
 }
 
+// Names reports whether asked, as a person or a program writes it, names rev: by its whole text, or by its digest alone. Another name
+// with the same digest does not: the name is written into files, and can come to stand for other content.
+func Names(asked, rev string) bool {
+	return asked != "" && (asked == rev || asked == Digest(rev))
+}
+
+// leastAbbreviation is how many digits of a commit or digest a person has to give.
+const leastAbbreviation = 7
+
+// Matches reports whether asked is rev as a person abbreviates it: by what Names takes, by its name alone (a tag or branch), by seven digits or
+// more of its commit or digest, or by rev cut after as many of them. It is for looking something up, not for deciding what is written.
+func Matches(asked, rev string) bool {
+	name, dig := split(rev)
+	if tag, ok := Tag(rev); Names(asked, rev) || asked != "" && (asked == name || ok && asked == tag) {
+		return true
+	}
+	_, digits, _ := strings.Cut(dig, ":")
+	for _, whole := range []string{digits, dig, rev} {
+		if cut := len(whole) - len(asked); strings.HasPrefix(whole, asked) && cut <= len(digits)-leastAbbreviation {
+			return true
+		}
+	}
+	return false
+}
+
 // split returns the name and the digest of rev, either of which may be empty.
 func split(rev string) (name, dig string) {
 	if i := strings.LastIndexByte(rev, '@'); digest.MatchString(rev[i+1:]) {

@@ -96,3 +96,55 @@ func TestEqual(t *testing.T) {
 		})
 	}
 }
+
+func TestNames(t *testing.T) {
+	for _, tt := range []struct {
+		name, asked, rev string
+		names            bool
+	}{
+		{"the whole text names it", "v1@sha1:" + sha1, "v1@sha1:" + sha1, true},
+		{"its digest alone names it", "sha1:" + sha1, "v1@sha1:" + sha1, true},
+		{"another name of the same digest does not", "v1-evil@sha1:" + sha1, "v1@sha1:" + sha1, false},
+		{"its name alone does not", "v1", "v1@sha1:" + sha1, false},
+		{"a digest that is cut short does not", "sha1:" + sha1[:8], "v1@sha1:" + sha1, false},
+		{"the digest of another algorithm does not", "sha256:" + sha256, "v1@sha1:" + sha1, false},
+		{"a name does not name a digest", "v1@sha1:" + sha1, "sha1:" + sha1, false},
+		{"a chart version names itself", "6.5.4", "6.5.4", true},
+		{"nothing names nothing", "", "", false},
+		{"nothing does not name a chart version, which has no digest", "", "6.5.4", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			NewWithT(t).Expect(revision.Names(tt.asked, tt.rev)).To(Equal(tt.names))
+		})
+	}
+}
+
+func TestMatches(t *testing.T) {
+	const commit = "0123456789012345678901234567890123456789"
+	for _, tt := range []struct {
+		asked, rev string
+		want       bool
+	}{
+		{"v1@sha1:" + commit, "v1@sha1:" + commit, true},
+		{"sha1:" + commit, "v1@sha1:" + commit, true},
+		{"v1", "v1@sha1:" + commit, true},
+		{"v1", "v1.0.0@sha1:" + commit, false},
+		{"0123456", "v1@sha1:" + commit, true},
+		{"012345", "v1@sha1:" + commit, false},
+		{"v1@sha1:0123456", "v1@sha1:" + commit, true},
+		{"v1@sha1:012345", "v1@sha1:" + commit, false},
+		{"v2@sha1:0123456", "v1@sha1:" + commit, false},
+		{"sha1:0123456", "v1@sha1:" + commit, true},
+		{"sha1:012345", "v1@sha1:" + commit, false},
+		{"v1", "refs/tags/v1@sha1:" + commit, true},
+		{"refs/tags/v1", "refs/tags/v1@sha1:" + commit, true},
+		{"1.2.0-rc", "1.2.0-rc.10", false},
+		{commit, "main/" + commit, true},
+		{"1.2.0", "1.2.0", true},
+		{"1.2", "1.2.0", false},
+		{"", "", false},
+		{"", "sha1:" + commit, false},
+	} {
+		NewWithT(t).Expect(revision.Matches(tt.asked, tt.rev)).To(Equal(tt.want), "%q of %q", tt.asked, tt.rev)
+	}
+}

@@ -18,7 +18,8 @@ package v1alpha1
 
 import (
 	"fmt"
-	"strings"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/fluxcd/pkg/apis/acl"
 )
@@ -26,6 +27,9 @@ import (
 const (
 	// GatesOpenCondition on a Flux source is True while its gates let new artifacts out.
 	GatesOpenCondition = "GatesOpen"
+
+	// NewArtifactsBlocked follows the evaluation in the message of each condition GatesOpen that is False.
+	NewArtifactsBlocked = "; new artifacts are blocked"
 
 	// AllGatesOpenReason says that every referenced gate is open, or that none is referenced.
 	AllGatesOpenReason = "AllGatesOpen"
@@ -37,6 +41,11 @@ const (
 	GateNotFoundReason = "GateNotFound"
 	// AccessDeniedReason says that a gate which would have to be open is one of another namespace, and may not be referred to.
 	AccessDeniedReason = acl.AccessDeniedReason
+
+	// HoldFailedReason says that the gates of a source are closed but its hold could not be placed.
+	HoldFailedReason = "HoldFailed"
+	// ReleaseFailedReason says that the gates of a source are open but its hold could not be released.
+	ReleaseFailedReason = "ReleaseFailed"
 )
 
 // Evaluation is what a set of gates amounts to.
@@ -45,9 +54,13 @@ type Evaluation struct {
 	Open bool
 	// Reason is one of AllGatesOpenReason, OneGateOpenReason, GateClosedReason, GateNotFoundReason, AccessDeniedReason.
 	Reason string
-	// Message names every gate that was inspected with its state, those that hold things back first.
+	// Message names the gates that were inspected with their states, those that hold things back first. Gates that don't fit into
+	// 10,000 characters are counted instead.
 	Message string
 }
+
+// maxMessage, in characters, leaves a condition, which may have 32768, room for two sets of gates and for what else went wrong.
+const maxMessage = 10000
 
 // Evaluate decides whether the referenced gates are open. It is the one place that does: both controllers and the CLI call it.
 // A reference that found doesn't have counts as a missing gate. A gate that is missing, or that may not be referred to, is never
@@ -94,9 +107,16 @@ func describe(ref GateReference, state string, gate *Gate) string {
 }
 
 func join(groups ...[]string) string {
-	var all []string
-	for _, group := range groups {
-		all = append(all, group...)
+	all := slices.Concat(groups...)
+	message, length := "", 0
+	for i, text := range all {
+		if i > 0 {
+			text = "; " + text
+		}
+		if length += utf8.RuneCountInString(text); length > maxMessage {
+			return fmt.Sprintf("%s; and %d more", message, len(all)-i)
+		}
+		message += text
 	}
-	return strings.Join(all, "; ")
+	return message
 }

@@ -17,8 +17,10 @@ limitations under the License.
 package v1alpha1
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -170,6 +172,24 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
+func TestAMessageFitsIntoACondition(t *testing.T) {
+	const condition = 32768 // characters
+	refs, found := references(RequireAll), Found{}
+	for i := range maxReferences {
+		name := GateReference(fmt.Sprintf("%s/%s%02d", strings.Repeat("n", 63), strings.Repeat("é", 251), i))
+		refs.Refs = append(refs.Refs, name)
+		found[name] = Finding{Gate: gate(i == maxReferences-1, strings.Repeat("é", 300))}
+	}
+	g := NewWithT(t)
+	message := Evaluate(refs, found).Message
+	// A HelmChart has its own gates and those of its HelmRepository, and the condition says what else went wrong.
+	g.Expect(2 * utf8.RuneCountInString(message)).To(BeNumerically("<", condition-2000))
+	g.Expect(message).To(HavePrefix("gate "+string(refs.Refs[maxReferences-1])+" is closed"), "what holds things back comes first")
+	named := strings.Count(message, " is ")
+	g.Expect(named).To(BeNumerically(">", 10))
+	g.Expect(message).To(HaveSuffix(fmt.Sprintf("; and %d more", maxReferences-named)))
+}
+
 func gate(closed bool, reason string) *Gate {
 	g := &Gate{Spec: GateSpec{Closed: closed}}
 	if reason != "" {
@@ -180,4 +200,10 @@ func gate(closed bool, reason string) *Gate {
 
 func references(require Requirement, refs ...GateReference) *GateReferences {
 	return &GateReferences{Require: require, Refs: refs}
+}
+
+func TestReasonIsOneLineOfWhatCanBeSeen(t *testing.T) {
+	gate := &Gate{}
+	gate.Annotations = map[string]string{ReasonAnnotation: " end of\nquarter\x1b[2J\u202e "}
+	NewWithT(t).Expect(gate.Reason()).To(Equal("end of quarter[2J"))
 }

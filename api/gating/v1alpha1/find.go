@@ -51,6 +51,9 @@ type Finder struct {
 func (f Finder) Find(namespace string, refs []GateReference) (Found, error) {
 	found := Found{}
 	for _, ref := range refs {
+		if _, known := found[ref]; known {
+			continue
+		}
 		finding, err := f.find(namespace, ref.NamespacedName(namespace))
 		if err != nil {
 			return nil, fmt.Errorf("looking for gate %s: %w", ref, err)

@@ -102,3 +102,16 @@ func TestFindFailsRatherThanGuess(t *testing.T) {
 		})
 	}
 }
+
+func TestAGateThatIsReferredToTwiceIsLookedUpOnce(t *testing.T) {
+	g := NewWithT(t)
+	looked := 0
+	finder := Finder{Gate: func(types.NamespacedName) (*Gate, error) {
+		looked++
+		return &Gate{}, nil
+	}}
+	found, err := finder.Find("team-a", []GateReference{"freeze", "signoff", "freeze", "freeze"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(HaveLen(2))
+	g.Expect(looked).To(Equal(2))
+}

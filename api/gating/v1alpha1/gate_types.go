@@ -17,8 +17,6 @@ limitations under the License.
 package v1alpha1
 
 import (
-	"strings"
-
 	"github.com/fluxcd/pkg/apis/acl"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -26,10 +24,6 @@ import (
 const (
 	// GateKind is the kind of a Gate.
 	GateKind = "Gate"
-
-	// ReasonAnnotation on a Gate says in a person's words why it is open or closed.
-	// Every message about the gate carries it.
-	ReasonAnnotation = "gating.toolkit.fluxcd.io/reason"
 
 	// OpenCondition on a Gate is True while the gate is open. Its reason is OpenReason or ClosedReason.
 	OpenCondition = "Open"
@@ -67,15 +61,37 @@ type GateStatus struct {
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
+	// Reason is what the annotation 'gating.toolkit.fluxcd.io/reason' gave as the reason, on one line of at most 200 characters. It is empty
+	// if there is none, or if that is of an earlier turn of the gate.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
 	// Sources is how many Flux sources name this gate.
 	// +kubebuilder:default=0
 	// +optional
 	Sources int32 `json:"sources"`
 
-	// Held is how many of these sources are held back now, by this gate or by another one that they name.
+	// Held is how many of these sources, and of the promotions that name this gate, are held back now, by this gate or by another one that they
+	// name.
 	// +kubebuilder:default=0
 	// +optional
 	Held int32 `json:"held"`
+
+	// HeldPromotions is how many of what is held are promotions.
+	// +kubebuilder:default=0
+	// +optional
+	HeldPromotions int32 `json:"heldPromotions"`
+
+	// Pending is how many of these sources and promotions have yet to follow their gates: to be held or, once the gates are open, to go on.
+	// +kubebuilder:default=0
+	// +optional
+	Pending int32 `json:"pending"`
+
+	// Refused is how many of these sources should be held but are not, because setting their spec.suspend failed. Their condition
+	// 'GatesOpen' says why. The backstop alone keeps their new artifacts back.
+	// +kubebuilder:default=0
+	// +optional
+	Refused int32 `json:"refused"`
 
 	// Pipelines is how many Pipelines name this gate as a precondition of a promotion.
 	// +kubebuilder:default=0
@@ -87,12 +103,14 @@ type GateStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=sluice,shortName=gt
+// +kubebuilder:printcolumn:name="Closed",type=boolean,JSONPath=`.spec.closed`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Open")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.lastTransitionTime`
 // +kubebuilder:printcolumn:name="Held",type=integer,JSONPath=`.status.held`
+// +kubebuilder:printcolumn:name="Refused",type=integer,JSONPath=`.status.refused`
 // +kubebuilder:printcolumn:name="Sources",type=integer,JSONPath=`.status.sources`,priority=1
 // +kubebuilder:printcolumn:name="Pipelines",type=integer,JSONPath=`.status.pipelines`,priority=1
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.metadata.annotations.gating\.toolkit\.fluxcd\.io/reason`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 type Gate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -112,17 +130,6 @@ func (g *Gate) GetConditions() []metav1.Condition { return g.Status.Conditions }
 
 // SetConditions replaces the conditions of the Gate.
 func (g *Gate) SetConditions(conditions []metav1.Condition) { g.Status.Conditions = conditions }
-
-// Reason returns what ReasonAnnotation says, on one line and cut to 200 characters so that any annotation fits into the
-// messages that quote it. It is empty when nobody gave a reason.
-func (g *Gate) Reason() string {
-	const most = 200
-	reason := strings.Join(strings.Fields(g.Annotations[ReasonAnnotation]), " ")
-	if runes := []rune(reason); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return reason
-}
 
 // GateList is a list of Gates.
 // +kubebuilder:object:root=true

@@ -81,6 +81,11 @@ type GateReferences struct {
 	Refs []GateReference `json:"refs,omitempty"`
 }
 
+// Name reports whether the gate is among those that an object in the namespace refers to. No references name none.
+func (r *GateReferences) Name(gate types.NamespacedName, namespace string) bool {
+	return r != nil && slices.ContainsFunc(r.Refs, func(ref GateReference) bool { return ref.NamespacedName(namespace) == gate })
+}
+
 // maxReferences is how many gates an object can refer to, by its spec or by annotations.
 const maxReferences = 64
 

@@ -47,13 +47,16 @@ type PromotionApprovalSpec struct {
 
 	// Environment that may be promoted into.
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[\p{L}\p{N}][\p{L}\p{M}\p{N}_.:+-]*$`
 	// +required
 	Environment string `json:"environment"`
 
-	// Revision that may be promoted, as status.environments[].waitingApproval.revision of the Pipeline tells it.
+	// Revision that may be promoted, exactly as status.environments[].waitingApproval.revision of the Pipeline names it. Another name of
+	// the same digest is not approved by that. It has no characters that can't be seen.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$`
 	// +required
 	Revision string `json:"revision"`
 
@@ -115,6 +118,12 @@ func (a *PromotionApproval) Concerns(pipeline *Pipeline) bool {
 	return !slices.ContainsFunc(a.OwnerReferences, func(owner metav1.OwnerReference) bool {
 		return owner.APIVersion == GroupVersion.String() && owner.Kind == PipelineKind && owner.Name == pipeline.Name && owner.UID != pipeline.UID
 	})
+}
+
+// Repeats reports whether the approval is of the same promotion by the same person as another one, whatever their comments.
+func (s PromotionApprovalSpec) Repeats(other PromotionApprovalSpec) bool {
+	s.Comment = other.Comment
+	return s == other
 }
 
 // approvalName hashes each part with its length before it, so that no two approvals share a name.

@@ -17,9 +17,16 @@ limitations under the License.
 package v1alpha1
 
 const (
+	// SharedSourceCondition is True while environments take their revision from one source. Where promotions are configured, the Pipeline is
+	// stalled for that reason. It is left out otherwise.
+	SharedSourceCondition = "SharedSource"
 	// PromotionPendingCondition is True exactly while the first environment isn't settled on one revision, so that there
 	// is nothing to promote yet.
 	PromotionPendingCondition = "PromotionPending"
+
+	// SettledCondition is True when every environment runs the revision that travels through the Pipeline. Its message names the first
+	// one that doesn't.
+	SettledCondition = "Settled"
 
 	// EnvironmentNotReadyReason says that the targets of an environment are not all ready on one revision.
 	EnvironmentNotReadyReason = "EnvironmentNotReady"
@@ -39,6 +46,8 @@ const (
 	PromotionFailedReason = "PromotionFailed"
 	// PromotionAbandonedReason says that a promotion's pull request was closed without being merged.
 	PromotionAbandonedReason = "PromotionAbandoned"
+	// TooManyApprovalsReason says that nothing is promoted until approvals of the Pipeline have been deleted.
+	TooManyApprovalsReason = "TooManyApprovals"
 	// NoPromotionReason says that an environment doesn't run the revision and that the Pipeline has no promotion for it.
 	NoPromotionReason = "NoPromotion"
 	// PullRequestUnknownReason says that the Git host doesn't tell what became of a pull request.
@@ -47,8 +56,23 @@ const (
 	SuspendedReason = "Suspended"
 	// EnvironmentReadyReason says that the targets of an environment are all ready on one revision.
 	EnvironmentReadyReason = "EnvironmentReady"
+	// RolledBackReason says that an environment had settled on the revision and runs something else.
+	RolledBackReason = "RolledBack"
 	// UpToDateReason says that every environment runs the revision.
 	UpToDateReason = "UpToDate"
 	// InvalidSpecReason says that the Pipeline can't be acted on until its spec is corrected.
 	InvalidSpecReason = "InvalidSpec"
+	// SharedSourceReason says that environments take their revision from one source, so that it says nothing of what each of them runs.
+	SharedSourceReason = "SharedSource"
+	// PromotionLoopReason says that the first environment follows the branch that promotions are merged into, so that each would be a new
+	// revision to promote.
+	PromotionLoopReason = "PromotionLoop"
+)
+
+// The types of preconditions, as PreconditionStatus.Type names them.
+const (
+	// GatesPrecondition asks for the gates of the promotion to be open.
+	GatesPrecondition = "Gates"
+	// ApprovalPrecondition asks for as many people's approval as the promotion requires.
+	ApprovalPrecondition = "Approval"
 )

@@ -17,10 +17,15 @@ limitations under the License.
 package v1alpha1
 
 import (
+	"iter"
+	"regexp"
+	"unicode/utf8"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 const (
@@ -34,70 +39,120 @@ const (
 	WebhookAnnotation = "pipelines.weave.works/webhookReceivedAt"
 )
 
+// MaxEnvironments and MaxTargets are how many environments a Pipeline can have, and how many targets in all of them together. A Pipeline
+// that was stored before the schema limited them may have more.
+const (
+	MaxEnvironments = 64
+	MaxTargets      = 512
+)
+
 // PipelineSpec is the desired state of a Pipeline.
+// +kubebuilder:validation:XValidation:rule="self.environments.map(e, size(e.targets)).sum() <= 512",message="all environments together can have at most 512 targets"
+// +kubebuilder:validation:XValidation:rule="has(self.promotion) || self.environments.all(e, !has(e.promotion) || has(e.promotion.strategy))",message="an environment's promotion without a strategy takes that of spec.promotion, and there is none: add spec.promotion, or give the environment's promotion a strategy"
 type PipelineSpec struct {
 	// AppRef names the application object that every target of the Pipeline holds in its own namespace. It may be of any
-	// kind that has a 'Ready' condition and a 'status.lastAppliedRevision', besides Flux's HelmRelease.
+	// kind that has a 'Ready' condition and a 'status.lastAppliedRevision', besides Flux's HelmRelease. With 'revision.expr' it may be of
+	// any kind outside of the core group; Kubernetes' own, such as Deployment, are ready when kstatus says so.
+	// +kubebuilder:validation:XValidation:rule="size(self.apiVersion) <= 317 && size(self.kind) <= 63 && size(self.name) <= 253",message="the apiVersion can have at most 317 characters, the kind 63, and the name 253"
 	// +required
 	AppRef LocalAppReference `json:"appRef"`
+
+	// Revision says what counts as the revision of an application object. By default it is what Flux last applied: the revision of a
+	// Kustomization's source, or the version of a HelmRelease's chart.
+	// +optional
+	Revision *RevisionSpec `json:"revision,omitempty"`
 
 	// Suspend stops the Pipeline: nothing is promoted, and open pull requests are left as they are. Defaults to false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
 	// Environments are the stations of a revision, in order. The revision that settles in the first one travels through
-	// the others. The list may be empty. The names are unique.
+	// the others. The list may be empty, and has at most 64 environments. The names are unique.
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=name
 	// +required
 	Environments []Environment `json:"environments"`
 
-	// Promotion says how a revision gets into every environment that has no promotion of its own.
+	// Promotion says how a revision gets into every environment that has no promotion of its own. Its strategy is required.
 	// Without any, the Pipeline only shows what runs where.
+	// +kubebuilder:validation:XValidation:rule="has(self.strategy)",message="strategy is required: pull-request or notification"
 	// +optional
 	Promotion *Promotion `json:"promotion,omitempty"`
 }
 
+// RevisionSpec says what counts as the revision of an application object.
+type RevisionSpec struct {
+	// Expr is an expression in CEL (https://cel.dev) that makes the revision, a string, of the application object, which is called
+	// 'object': "object.spec.images[0].newTag", say. It has the string functions charAt, indexOf, lastIndexOf, lowerAscii, split,
+	// substring, trim and upperAscii, and optional fields ("object.?spec.?images"); only whole numbers can be added. A target whose object it fails for, or makes no
+	// word of up to 500 bytes of, is unknown. Whoever may read the Pipeline sees what it makes.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.contains('object')",message="the expression must take the revision from 'object', such as object.spec.images[0].newTag"
+	// +required
+	Expr string `json:"expr"`
+}
+
 // Environment is one station of a revision.
 type Environment struct {
-	// Name of the environment, such as 'dev' or 'prod'.
+	// Name of the environment, such as 'dev' or 'prod'. It consists of letters, digits and '_', '.', ':', '+', '-', and begins with a
+	// letter or digit.
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[\p{L}\p{N}][\p{L}\p{M}\p{N}_.:+-]*$`
 	// +required
 	Name string `json:"name"`
 
 	// Targets are the places that make up this environment.
 	// An environment without targets is passed over; as the first one it keeps the Pipeline pending.
+	// All environments together have at most 512 targets.
+	// +kubebuilder:validation:MaxItems=512
 	// +required
 	Targets []Target `json:"targets"`
 
-	// Promotion says how a revision gets into this environment. It replaces spec.promotion as a whole.
+	// Promotion says how a revision gets into this environment. It replaces spec.promotion, of which only the strategy is taken if this
+	// has none.
 	// +optional
 	Promotion *Promotion `json:"promotion,omitempty"`
 
-	// Steady says when the environment has settled on a revision: 'now' (default), when all its targets are ready on it at the
-	// same time, or 'ever', when each of them was ready on it at some time, for environments that are never all ready at once.
-	// +kubebuilder:default=now
+	// Settle says when the environment has settled on a revision: 'together' (default), when all its targets are ready on it at the
+	// same time, or 'individually', when each of them was ready on it at some time, for environments that are never all ready at once.
+	// +kubebuilder:default=together
 	// +optional
-	Steady Steadiness `json:"steady,omitempty"`
+	Settle SettleMode `json:"settle,omitempty"`
 }
 
-// Steadiness says when an environment has settled on a revision.
-// +kubebuilder:validation:Enum=now;ever
-type Steadiness string
+const longestEnvironmentName = 128
+
+// environmentName is the pattern of Environment.Name.
+var environmentName = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{M}\p{N}_.:+-]*$`)
+
+// HasValidName reports whether the schema allows the environment's name. An environment that was stored before the schema restricted
+// names may have any other.
+func (e *Environment) HasValidName() bool {
+	return utf8.RuneCountInString(e.Name) <= longestEnvironmentName && environmentName.MatchString(e.Name)
+}
+
+// SettleMode says when an environment has settled on a revision.
+// +kubebuilder:validation:Enum=together;individually
+type SettleMode string
 
 const (
-	// SteadyNow asks for all targets to be ready on the revision at the same time.
-	SteadyNow Steadiness = "now"
-	// SteadyEver asks for each target to have been ready on the revision at some time.
-	SteadyEver Steadiness = "ever"
+	// SettleTogether asks for all targets to be ready on the revision at the same time.
+	SettleTogether SettleMode = "together"
+	// SettleIndividually asks for each target to have been ready on the revision at some time.
+	SettleIndividually SettleMode = "individually"
 )
 
 // Target is a namespace of a cluster, in which the application object is looked up.
 type Target struct {
 	// Namespace of the application object.
+	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Namespace string `json:"namespace"`
 
 	// ClusterRef names the cluster of the application object. Defaults to the cluster that the Pipeline is in.
+	// +kubebuilder:validation:XValidation:rule="(!has(self.apiVersion) || size(self.apiVersion) <= 317) && size(self.name) <= 253 && (!has(self.__namespace__) || size(self.__namespace__) <= 63)",message="the apiVersion can have at most 317 characters, the name 253, and the namespace 63"
 	// +optional
 	ClusterRef *CrossNamespaceClusterReference `json:"clusterRef,omitempty"`
 }
@@ -108,7 +163,7 @@ type Promotion struct {
 	// +optional
 	Manual bool `json:"manual,omitempty"`
 
-	// Approvals says how many approvals each promotion waits for. Defaults to one if Manual is true, else to none.
+	// Approvals says how many approvals each promotion waits for, and which count. Defaults to one if Manual is true, else to none.
 	// +optional
 	Approvals *Approvals `json:"approvals,omitempty"`
 
@@ -116,18 +171,44 @@ type Promotion struct {
 	// +optional
 	Gates *gatingv1.GateReferences `json:"gates,omitempty"`
 
-	// Strategy is the means of promotion: exactly one of 'pull-request' and 'notification'.
-	// +required
-	Strategy Strategy `json:"strategy"`
+	// Strategy is the means of promotion: exactly one of 'pull-request' and 'notification'. An environment's promotion takes that of
+	// spec.promotion, 'secretRef' included, if it is left out or empty here.
+	// +optional
+	Strategy Strategy `json:"strategy,omitzero"`
+
+	// PullRequest is refused: it belongs to the strategy.
+	// +kubebuilder:validation:XValidation:rule="false",message="pull-request belongs to the strategy: write strategy: {pull-request: {url: ..., baseBranch: ..., secretRef: {name: ...}}}"
+	// +optional
+	PullRequest *Misplaced `json:"pull-request,omitempty"`
+
+	// Notification is refused: it belongs to the strategy.
+	// +kubebuilder:validation:XValidation:rule="false",message="notification belongs to the strategy: write strategy: {notification: {}}"
+	// +optional
+	Notification *Misplaced `json:"notification,omitempty"`
 }
 
-// Approvals says how many approvals a promotion waits for.
+// Misplaced is a field in a place where it would go unread. The schema refuses it, and knows of its content only so that it isn't
+// dropped, or refused with a message that doesn't help.
+// +kubebuilder:pruning:PreserveUnknownFields
+type Misplaced struct{}
+
+// Approvals says how many approvals a promotion waits for, and which count.
 type Approvals struct {
 	// Required is how many different people have to approve.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16
 	// +required
 	Required int32 `json:"required"`
+
+	// HTTP says whether approvals by HTTP count. Defaults to true: all of them together count as one person. Where it is false, a person
+	// with the 'hmac-key' can't count as a second one, and requests for approval are refused.
+	// +optional
+	HTTP *bool `json:"http,omitempty"`
+}
+
+// CountsHTTP reports whether approvals by HTTP count.
+func (p *Promotion) CountsHTTP() bool {
+	return p.Approvals == nil || p.Approvals.HTTP == nil || *p.Approvals.HTTP
 }
 
 // RequiredApprovals returns how many different people have to approve each promotion.
@@ -181,17 +262,27 @@ type PullRequestPromotion struct {
 	Type GitProviderType `json:"type,omitempty"`
 
 	// URL is the HTTPS or SSH address of the repository that holds the marked fields.
+	// +kubebuilder:validation:MaxLength=512
 	// +required
 	URL string `json:"url"`
 
 	// BaseBranch is the branch that the pull request is to be merged into.
+	// +kubebuilder:validation:MaxLength=255
 	// +required
 	BaseBranch string `json:"baseBranch"`
+
+	// Path is where markers are looked for: a directory, with all that is below it, or a file. It begins at the root of the repository, as
+	// './apps/prod' does. Defaults to the whole repository.
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/|//|(^|/)[.][.](/|$)|/[.](/|$)|[[:cntrl:]]')",message="path must begin at the root of the repository and have no '..', such as ./apps/prod"
+	// +optional
+	Path string `json:"path,omitempty"`
 
 	// SecretRef names a Secret in the Pipeline's namespace: 'username' and 'password' for Git, 'token' for the API of the
 	// Git host, each standing in for the other when it is absent, and 'ca.crt' or 'caFile' for a host with a CA of its own.
 	// On GitHub, the keys of a GitHub App, as Flux names them, can take the place of a token: 'githubAppID',
 	// 'githubAppInstallationID' and 'githubAppPrivateKey'.
+	// +kubebuilder:validation:XValidation:rule="size(self.name) <= 253",message="the name can have at most 253 characters"
 	// +required
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 
@@ -201,11 +292,13 @@ type PullRequestPromotion struct {
 
 	// Labels are put on pull requests, on Git hosts that have labels.
 	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=255
 	// +optional
 	Labels []string `json:"labels,omitempty"`
 
 	// Reviewers are asked to review pull requests, by their names on the Git host. A team of GitHub is named 'org/team'.
 	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=255
 	// +optional
 	Reviewers []string `json:"reviewers,omitempty"`
 
@@ -221,6 +314,16 @@ type PullRequestPromotion struct {
 	// MergeMethod is how Sluice merges: 'merge' (default), 'squash' or 'rebase'.
 	// +optional
 	MergeMethod MergeMethod `json:"mergeMethod,omitempty"`
+}
+
+const longestPath = 255
+
+// invalidPath matches what the schema refuses for PullRequestPromotion.Path.
+var invalidPath = regexp.MustCompile(`^/|//|(^|/)[.][.](/|$)|/[.](/|$)|[[:cntrl:]]`)
+
+// HasValidPath reports whether the schema allows the path.
+func (p *PullRequestPromotion) HasValidPath() bool {
+	return utf8.RuneCountInString(p.Path) <= longestPath && !invalidPath.MatchString(p.Path)
 }
 
 // MergeMode says who merges pull requests.
@@ -307,7 +410,7 @@ type PipelineStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions of the Pipeline: 'Ready', 'Reconciling', 'Stalled' and 'PromotionPending'.
+	// Conditions of the Pipeline: 'Ready', 'Reconciling', 'Stalled', 'PromotionPending' and 'Settled'.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -323,8 +426,73 @@ type PipelineStatus struct {
 	Environments map[string]*EnvironmentStatus `json:"environments,omitempty"`
 }
 
+// RevisionInto returns the revision that a promotion into an environment is of, by the name that is written, shown and approved. A
+// promotion that was attempted keeps its name, though the one of the run changes to another of the same digest.
+func (s *PipelineStatus) RevisionInto(env string) string {
+	status := s.Environments[env]
+	if status == nil || status.Promotion == nil || status.Promotion.Superseded || !status.Promotion.IsOf(s.Revision) {
+		return s.Revision
+	}
+	return status.Promotion.Revision
+}
+
+// EnvironmentState is where an environment stands on the way of the revision that travels through the Pipeline.
+// +kubebuilder:validation:Enum=Current;Skipped;NotReady;Unknown;Behind;Waiting;Promoting;PullRequestOpen;Promoted;RollingOut;RolledBack;Failed;Abandoned;NotPromoted;Suspended;Invalid
+type EnvironmentState string
+
+const (
+	// EnvironmentCurrent has settled on the revision.
+	EnvironmentCurrent EnvironmentState = "Current"
+	// EnvironmentSkipped has no targets, so that the revision goes past it.
+	EnvironmentSkipped EnvironmentState = "Skipped"
+	// EnvironmentNotReady is the first environment while it has not settled on any revision, so that there is nothing to promote.
+	EnvironmentNotReady EnvironmentState = "NotReady"
+	// EnvironmentUnknown has a target that can't be read.
+	EnvironmentUnknown EnvironmentState = "Unknown"
+	// EnvironmentBehind waits for an environment before it.
+	EnvironmentBehind EnvironmentState = "Behind"
+	// EnvironmentWaiting is promoted into once all preconditions are met.
+	EnvironmentWaiting EnvironmentState = "Waiting"
+	// EnvironmentPromoting is being promoted into, or is next, or has another promotion withdrawn first.
+	EnvironmentPromoting EnvironmentState = "Promoting"
+	// EnvironmentPullRequestOpen has a pull request that waits to be merged.
+	EnvironmentPullRequestOpen EnvironmentState = "PullRequestOpen"
+	// EnvironmentPromoted had the promotion carried out, and has yet to run the revision.
+	EnvironmentPromoted EnvironmentState = "Promoted"
+	// EnvironmentRollingOut runs the revision in part, or isn't ready on it.
+	EnvironmentRollingOut EnvironmentState = "RollingOut"
+	// EnvironmentRolledBack had settled on the revision and runs something else. Promoting the revision again is a person's decision.
+	EnvironmentRolledBack EnvironmentState = "RolledBack"
+	// EnvironmentFailed is not promoted into until somebody mends what the message names. Attempts go on.
+	EnvironmentFailed EnvironmentState = "Failed"
+	// EnvironmentAbandoned had its pull request closed without being merged. Nothing more is attempted for the revision.
+	EnvironmentAbandoned EnvironmentState = "Abandoned"
+	// EnvironmentNotPromoted doesn't run the revision, and has no promotion configured.
+	EnvironmentNotPromoted EnvironmentState = "NotPromoted"
+	// EnvironmentSuspended doesn't run the revision, and nothing is promoted while the Pipeline is suspended.
+	EnvironmentSuspended EnvironmentState = "Suspended"
+	// EnvironmentInvalid doesn't run the revision, and nothing is promoted until the Pipeline's spec is corrected.
+	EnvironmentInvalid EnvironmentState = "Invalid"
+)
+
+// Settled reports whether the revision has no business in the environment any longer: it has settled there or goes past it.
+func (s EnvironmentState) Settled() bool { return s == EnvironmentCurrent || s == EnvironmentSkipped }
+
 // EnvironmentStatus is the observed state of an environment.
 type EnvironmentStatus struct {
+	// State is where the environment stands. The Ready condition, events and metrics repeat it. It is empty for an environment that has
+	// left the spec and whose promotion is being withdrawn.
+	// +optional
+	State EnvironmentState `json:"state,omitempty"`
+
+	// Message says in a sentence why the environment stands there, and what it waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Since is from when on the environment has been in that state, for the revision that travels through the Pipeline.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
 	// WaitingApproval holds the revision whose promotion into this environment waits for a person's approval.
 	// +optional
 	WaitingApproval WaitingApproval `json:"waitingApproval,omitempty"`
@@ -345,7 +513,7 @@ type EnvironmentStatus struct {
 
 // WaitingApproval is what waits for a person's approval.
 type WaitingApproval struct {
-	// Revision that waits for approval. It is empty when none does.
+	// Revision that waits for approval, by the name that is promoted. It is empty when none does.
 	Revision string `json:"revision"`
 }
 
@@ -448,7 +616,8 @@ type PromotionRecord struct {
 	// +optional
 	LastAttemptTime *metav1.Time `json:"lastAttemptTime,omitempty"`
 
-	// NextAttemptTime is when a failed promotion is attempted again.
+	// NextAttemptTime is when the promotion is attempted again. It is written when an attempt begins, so that one which is interrupted
+	// is not repeated at once, and is replaced or cleared when the attempt ends.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
 
@@ -461,9 +630,23 @@ type PromotionRecord struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
+	// Loop is the revision that was promoted before and to which this one adds nothing but Sluice's own commits: the first environment
+	// follows the branch that promotions are merged into. It is empty for all others.
+	// +optional
+	Loop string `json:"loop,omitempty"`
+
 	// ArrivalTime is when all targets of the environment were first seen to run the revision.
 	// +optional
 	ArrivalTime *metav1.Time `json:"arrivalTime,omitempty"`
+
+	// RollbackTime is when the environment, having run the revision, was first seen to run RolledBackTo instead. It is cleared when it runs
+	// the revision again.
+	// +optional
+	RollbackTime *metav1.Time `json:"rollbackTime,omitempty"`
+
+	// RolledBackTo is the revision that the environment was first seen to run after this one.
+	// +optional
+	RolledBackTo string `json:"rolledBackTo,omitempty"`
 
 	// Repository is where the last attempt has looked for the pull request, or opened it. It is looked for there whatever becomes of the spec.
 	// +optional
@@ -472,6 +655,15 @@ type PromotionRecord struct {
 	// PullRequest is the one that carries the promotion.
 	// +optional
 	PullRequest *PullRequestStatus `json:"pullRequest,omitempty"`
+}
+
+// IsOf reports whether the promotion is of that revision. Until its first attempt nothing holds its name, so that another name of the
+// same digest is another revision; from then on the digest decides.
+func (r *PromotionRecord) IsOf(current string) bool {
+	if r.Attempts == 0 {
+		return r.Revision == current
+	}
+	return revision.Equal(r.Revision, current)
 }
 
 // PreconditionStatus is what one precondition of a promotion was last seen to be.
@@ -518,6 +710,11 @@ type PullRequestStatus struct {
 	// +optional
 	Commit string `json:"commit,omitempty"`
 
+	// MergeCommit is the commit that the base branch was moved to when the pull request was merged, where the Git host tells. A revision at
+	// that commit is not promoted: it would be promoted again and again.
+	// +optional
+	MergeCommit string `json:"mergeCommit,omitempty"`
+
 	// BaseCommit is the commit of the base branch that the pull request was last compared with.
 	// +optional
 	BaseCommit string `json:"baseCommit,omitempty"`
@@ -527,13 +724,17 @@ type PullRequestStatus struct {
 	// +optional
 	BaseFiles string `json:"baseFiles,omitempty"`
 
+	// ComparisonTime is when the pull request was last compared with the base branch after that had moved.
+	// +optional
+	ComparisonTime *metav1.Time `json:"comparisonTime,omitempty"`
+
 	// Warning says which of the labels and reviewers the Git host did not take.
 	// +optional
 	Warning string `json:"warning,omitempty"`
 
-	// Gates is the commit status 'sluice/gates' as it was last set.
+	// CommitStatus is the commit status 'sluice/preconditions' as it was last set.
 	// +optional
-	Gates *GatesCommitStatus `json:"gates,omitempty"`
+	CommitStatus *PreconditionsCommitStatus `json:"commitStatus,omitempty"`
 
 	// Reporting is what has kept that commit status from being set since.
 	// +optional
@@ -554,7 +755,7 @@ type StepStatus struct {
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 
-	// NextAttemptTime is when the next one is made.
+	// NextAttemptTime is when the next one is made. It is written when an attempt begins, and replaced or cleared when it ends.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
 }
@@ -568,15 +769,22 @@ type RepositoryReference struct {
 	URL string `json:"url"`
 	// BaseBranch is the branch that the pull request is to be merged into.
 	BaseBranch string `json:"baseBranch"`
+	// Path is where markers were looked for.
+	// +optional
+	Path string `json:"path,omitempty"`
 	// SecretRef names a Secret in the Pipeline's namespace.
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 }
 
-// GatesCommitStatus is the commit status 'sluice/gates', which lets a Git host keep a pull request from being merged while the
+// PreconditionsCommitStatus is the commit status 'sluice/preconditions', which lets a Git host keep a pull request from being merged while the
 // promotion's preconditions aren't met.
-type GatesCommitStatus struct {
+type PreconditionsCommitStatus struct {
 	// Commit that the status was set on.
 	Commit string `json:"commit"`
+
+	// Pipeline is the newest CI pipeline of the commit when the status was set, on hosts where a status belongs to one.
+	// +optional
+	Pipeline string `json:"pipeline,omitempty"`
 
 	// Met tells whether the status is 'success', since all preconditions are met, or 'failure'.
 	Met bool `json:"met"`
@@ -610,13 +818,26 @@ type Pipeline struct {
 	Status PipelineStatus `json:"status,omitempty"`
 }
 
-// PromotionInto returns the promotion that applies to an environment: its own, else that of the Pipeline, else nil. The
-// environment is nil for one that has left the spec.
+// PromotionInto returns the promotion that applies to an environment: its own, else that of the Pipeline, else nil. One of its own that has
+// no strategy has that of the Pipeline. The environment is nil for one that has left the spec.
 func (p *Pipeline) PromotionInto(env *Environment) *Promotion {
-	if env != nil && env.Promotion != nil {
+	switch {
+	case env == nil || env.Promotion == nil:
+		return p.Spec.Promotion
+	case p.Spec.Promotion == nil || env.Promotion.Strategy != (Strategy{}):
 		return env.Promotion
 	}
-	return p.Spec.Promotion
+	inherited := *env.Promotion
+	inherited.Strategy = p.Spec.Promotion.Strategy
+	return &inherited
+}
+
+// RevisionExpr returns the expression that makes the revision of an application object; empty if there is none.
+func (p *Pipeline) RevisionExpr() string {
+	if p.Spec.Revision == nil {
+		return ""
+	}
+	return p.Spec.Revision.Expr
 }
 
 // MergesItself tells whether pull requests are merged by the controller, and not by people.
@@ -629,6 +850,37 @@ func (p *Pipeline) Environment(name string) *Environment {
 	for i := range p.Spec.Environments {
 		if p.Spec.Environments[i].Name == name {
 			return &p.Spec.Environments[i]
+		}
+	}
+	return nil
+}
+
+// PromotedEnvironments returns the environments that revisions are promoted into. Nothing is promoted into the first one: its revision
+// is the run's.
+func (p *Pipeline) PromotedEnvironments() iter.Seq[*Environment] {
+	return func(yield func(*Environment) bool) {
+		for i := range p.Spec.Environments {
+			if i > 0 && !yield(&p.Spec.Environments[i]) {
+				return
+			}
+		}
+	}
+}
+
+// WaitsForGates returns the precondition 'Gates' of the promotion into an environment, as it was last seen, if the promotion waits for that. A
+// pull request that people merge waits for no gate.
+func (p *Pipeline) WaitsForGates(env string) *PreconditionStatus {
+	status := p.Status.Environments[env]
+	if status == nil || status.Promotion == nil || status.Promotion.State.Ended() {
+		return nil
+	}
+	promotion := p.PromotionInto(p.Environment(env))
+	if status.Promotion.State == PromotionCreated && (promotion == nil || !promotion.MergesItself()) {
+		return nil
+	}
+	for i, precondition := range status.Promotion.Preconditions {
+		if precondition.Type == GatesPrecondition && !precondition.Met {
+			return &status.Promotion.Preconditions[i]
 		}
 	}
 	return nil

@@ -17,8 +17,13 @@ limitations under the License.
 package v1alpha1
 
 import (
+	"github.com/fluxcd/pkg/apis/acl"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// AllowFromLabel on a namespace names another namespace, whose Pipelines may have targets in it although the controller follows no
+// references across namespaces.
+const AllowFromLabel = "pipelines.weave.works/allow-from"
 
 // Reasons why a target can't be read.
 const (
@@ -38,10 +43,12 @@ const (
 	KindNotInstalledReason = "KindNotInstalled"
 	// ObjectNotFoundReason says that the application object does not exist.
 	ObjectNotFoundReason = "ObjectNotFound"
+	// RevisionExpressionFailedReason says that spec.revision.expr makes no revision of the application object.
+	RevisionExpressionFailedReason = "RevisionExpressionFailed"
 	// InvalidTargetReason says that what the Pipeline names can't be an application object, or a cluster.
 	InvalidTargetReason = "InvalidTarget"
-	// CrossNamespaceDeniedReason says that the Pipeline may not refer to that namespace.
-	CrossNamespaceDeniedReason = "CrossNamespaceDenied"
+	// AccessDeniedReason says that the Pipeline may not refer to that namespace.
+	AccessDeniedReason = acl.AccessDeniedReason
 	// ClusterNotFoundReason says that the object that stands for the cluster does not exist.
 	ClusterNotFoundReason = "ClusterNotFound"
 	// ClusterNotReadyReason says that the object that stands for the cluster is not ready.
@@ -57,9 +64,9 @@ const (
 // ClusterReachable tells whether the cluster of a target answers, and lets the controller in, as far as the target's reason tells.
 func (t *TargetStatus) ClusterReachable() metav1.ConditionStatus {
 	switch t.Reason {
-	case "", ForbiddenReason, KindNotInstalledReason, ObjectNotFoundReason:
+	case "", ForbiddenReason, KindNotInstalledReason, ObjectNotFoundReason, RevisionExpressionFailedReason:
 		return metav1.ConditionTrue
-	case ConnectingReason, InvalidTargetReason, CrossNamespaceDeniedReason:
+	case ConnectingReason, InvalidTargetReason, AccessDeniedReason:
 		return metav1.ConditionUnknown
 	}
 	return metav1.ConditionFalse

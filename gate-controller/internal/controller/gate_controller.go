@@ -23,6 +23,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,8 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
@@ -40,6 +43,10 @@ import (
 // GateReconciler tells in a Gate's status whether it is open and what it holds.
 type GateReconciler struct {
 	client.Client
+	*announce.Announcer
+
+	// NoCrossNamespaceRefs denies gates of other namespaces.
+	NoCrossNamespaceRefs bool
 
 	// countPipelines is false where the cluster has no Pipelines.
 	countPipelines bool
@@ -61,11 +68,19 @@ func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.count(ctx, gate); err != nil {
 		return ctrl.Result{}, err
 	}
-	describe(gate)
-	if equality.Semantic.DeepEqual(before.Status, gate.Status) {
-		return ctrl.Result{}, nil
+	turning := describe(before, gate)
+	if !equality.Semantic.DeepEqual(before.Status, gate.Status) {
+		if err := r.Status().Patch(ctx, gate, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return settle(err)
+		}
 	}
-	return settle(r.Status().Patch(ctx, gate, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	if turning == turned {
+		r.announce(gate)
+	}
+	if turning == following {
+		return ctrl.Result{RequeueAfter: max(time.Second, time.Until(gate.Status.LastTransitionTime.Add(followTimeout)))}, nil
+	}
+	return ctrl.Result{}, nil
 }
 
 // count finds who refers to the gate.
@@ -74,43 +89,160 @@ func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
 	if err != nil {
 		return fmt.Errorf("listing the sources of the gate: %w", err)
 	}
-	gate.Status.Sources, gate.Status.Held = int32(len(sources)), 0
+	status := &gate.Status
+	status.Sources, status.Held, status.HeldPromotions, status.Refused, status.Pending = int32(len(sources)), 0, 0, 0, 0
 	for _, obj := range sources {
-		if hold.On(obj).Suspend {
-			gate.Status.Held++
+		pending, err := r.pending(ctx, obj)
+		if err != nil {
+			return err
 		}
+		status.Held += one(hold.On(obj).Suspend)
+		status.Refused += one(refused(obj))
+		status.Pending += one(pending)
 	}
 	if !r.countPipelines {
 		return nil
 	}
+	return r.countPromotions(ctx, gate)
+}
+
+// pending reports whether a source has yet to be held or released. One that could not be held is not: it counts as refused.
+func (r *GateReconciler) pending(ctx context.Context, obj source.Source) (bool, error) {
+	gating, err := r.evaluator().gatingBy(ctx, r.Client, obj)
+	if err != nil || gating == nil {
+		return false, err
+	}
+	return gating.claim.Suspend != hold.On(obj).Suspend && !refused(obj) && obj.GetDeletionTimestamp().IsZero(), nil
+}
+
+func (r *GateReconciler) evaluator() evaluator {
+	return evaluator{cache: r.Client, live: r.Client, noCrossNamespaceRefs: r.NoCrossNamespaceRefs}
+}
+
+// countPromotions finds the Pipelines that refer to the gate, and which of their promotions wait.
+func (r *GateReconciler) countPromotions(ctx context.Context, gate *gatingv1.Gate) error {
+	key := client.ObjectKeyFromObject(gate)
 	var pipelines pipelinesv1.PipelineList
-	if err := r.List(ctx, &pipelines, client.MatchingFields{gateIndex: client.ObjectKeyFromObject(gate).String()}); err != nil {
+	if err := r.List(ctx, &pipelines, client.MatchingFields{gateIndex: key.String()}); err != nil {
 		return fmt.Errorf("listing the Pipelines of the gate: %w", err)
 	}
 	gate.Status.Pipelines = int32(len(pipelines.Items))
+	for i := range pipelines.Items {
+		pipeline := &pipelines.Items[i]
+		for env := range pipeline.PromotedEnvironments() {
+			promotion := pipeline.PromotionInto(env)
+			if promotion == nil || !promotion.Gates.Name(key, pipeline.Namespace) || pipeline.WaitsForGates(env.Name) == nil {
+				continue
+			}
+			evaluation, err := r.evaluator().evaluate(ctx, pipeline.Namespace, promotion.Gates, nil)
+			if err != nil {
+				return err
+			}
+			// Only where the promotion's turn has come does pipeline-controller look at its gates: elsewhere its word may be of the past.
+			waits := pipeline.Status.Environments[env.Name].State == pipelinesv1.EnvironmentWaiting
+			held := one(waits || !evaluation.Open)
+			gate.Status.Held += held
+			gate.Status.HeldPromotions += held
+			gate.Status.Pending += one(waits && evaluation.Open)
+		}
+	}
 	return nil
 }
 
-func describe(gate *gatingv1.Gate) {
-	status, reason := metav1.ConditionTrue, gatingv1.OpenReason
-	message := "the gate is open"
+func one(counts bool) int32 {
+	if counts {
+		return 1
+	}
+	return 0
+}
+
+// turning is what has become of the last turn of a gate.
+type turning int
+
+const (
+	// still: nothing has happened that was not told.
+	still turning = iota
+	// following: there are sources or promotions that have yet to follow.
+	following
+	// turned: all have followed, or take too long.
+	turned
+)
+
+// followTimeout is how long it may take until all have followed a gate. Those that take longer are told of.
+const followTimeout = time.Minute
+
+// describe writes into the status what was counted.
+func describe(before, gate *gatingv1.Gate) turning {
+	gate.Status.Reason = gate.Reason()
+	status, reason, message := metav1.ConditionTrue, gatingv1.OpenReason, "the gate is open"
 	if gate.Spec.Closed {
 		status, reason, message = metav1.ConditionFalse, gatingv1.ClosedReason, "the gate is closed"
 	}
-	if why := gate.Reason(); why != "" {
-		message += ": " + why
+	if gate.Status.Reason != "" {
+		message += ": " + gate.Status.Reason
 	}
 	gate.Status.ObservedGeneration = gate.Generation
-	if before := conditions.Get(gate, gatingv1.OpenCondition); before == nil || before.Status != status || gate.Status.LastTransitionTime == nil {
-		now := metav1.Now()
-		gate.Status.LastTransitionTime = &now
+	if open := conditions.Get(before, gatingv1.OpenCondition); open == nil || open.Status != status || gate.Status.LastTransitionTime == nil {
+		gate.Status.LastTransitionTime = new(metav1.Now())
 	}
-	conditions.Set(gate, &metav1.Condition{
-		Type: gatingv1.OpenCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: gate.Generation,
-	})
-	conditions.Set(gate, &metav1.Condition{
-		Type: meta.ReadyCondition, Status: metav1.ConditionTrue, Reason: meta.SucceededReason, ObservedGeneration: gate.Generation,
-		Message: fmt.Sprintf("%s; %d of %d sources are held, %d pipelines refer to it",
-			message, gate.Status.Held, gate.Status.Sources, gate.Status.Pipelines),
-	})
+	conditions.Set(gate, &metav1.Condition{Type: gatingv1.OpenCondition, Status: status, Reason: reason, Message: message})
+	turning := turnOf(before, gate)
+	describeReady(gate, turning, fmt.Sprintf("%s; %s, %s", message, describeHeld(gate), many(gate.Status.Pipelines, "pipeline refers", "pipelines refer")+" to it"))
+	return turning
+}
+
+// turnOf compares what a gate was told to be with what it is. A gate that is open from the beginning has not turned.
+func turnOf(before, gate *gatingv1.Gate) turning {
+	open, was := conditions.Get(gate, gatingv1.OpenCondition), conditions.Get(before, gatingv1.OpenCondition)
+	began := was == nil && gate.Spec.Closed || was != nil && was.Status != open.Status
+	switch {
+	case !began && conditions.GetReason(before, meta.ReadyCondition) != meta.ProgressingReason:
+		return still
+	case gate.Status.Pending > 0 && time.Since(gate.Status.LastTransitionTime.Time) < followTimeout:
+		return following
+	}
+	return turned
+}
+
+func describeReady(gate *gatingv1.Gate, turning turning, message string) {
+	ready := &metav1.Condition{Type: meta.ReadyCondition, Status: metav1.ConditionTrue, Reason: meta.SucceededReason, Message: message}
+	switch {
+	case turning == following:
+		ready.Status, ready.Reason = metav1.ConditionUnknown, meta.ProgressingReason
+	case gate.Status.Refused > 0:
+		ready.Status, ready.Reason = metav1.ConditionFalse, gatingv1.HoldFailedReason
+		ready.Message += fmt.Sprintf("; holding failed for %d sources, whose condition %s says why", gate.Status.Refused, gatingv1.GatesOpenCondition)
+	}
+	conditions.Set(gate, ready)
+}
+
+// describeHeld counts what a gate holds.
+func describeHeld(gate *gatingv1.Gate) string {
+	status := &gate.Status
+	text := fmt.Sprintf("%d of %s held, %s", status.Held-status.HeldPromotions, many(status.Sources, "source is", "sources are"),
+		many(status.HeldPromotions, "promotion waits", "promotions wait"))
+	if status.Pending > 0 {
+		text += fmt.Sprintf(", %d yet to follow", status.Pending)
+	}
+	return text
+}
+
+func many(n int32, singular, plural string) string {
+	if n == 1 {
+		return "1 " + singular
+	}
+	return fmt.Sprintf("%d %s", n, plural)
+}
+
+// announce tells in one event what has come of a turn of the gate.
+func (r *GateReconciler) announce(gate *gatingv1.Gate) {
+	open, eventType := conditions.Get(gate, gatingv1.OpenCondition), corev1.EventTypeNormal
+	message := open.Message + "; " + describeHeld(gate)
+	if gate.Status.Refused > 0 {
+		message += fmt.Sprintf(", holding failed for %d", gate.Status.Refused)
+	}
+	if gate.Status.Refused+gate.Status.Pending > 0 {
+		eventType = corev1.EventTypeWarning
+	}
+	r.Event(gate, eventType, open.Reason, message)
 }

@@ -19,10 +19,13 @@ package controller
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +33,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+	"github.com/sluice-toolkit/sluice/runtime/gates"
 )
 
 const (
@@ -37,6 +41,8 @@ const (
 	InvalidGatesReason = "InvalidGates"
 	// GatesFieldLostReason says that a source had gates in its spec until its CRD lost the field.
 	GatesFieldLostReason = "GatesFieldLost"
+	// HoldingReason says that the gates of a source are closed and its hold is about to be placed.
+	HoldingReason = "Holding"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=gitrepositories.source.toolkit.fluxcd.io;ocirepositories.source.toolkit.fluxcd.io;buckets.source.toolkit.fluxcd.io;helmrepositories.source.toolkit.fluxcd.io;helmcharts.source.toolkit.fluxcd.io,verbs=get
@@ -45,12 +51,56 @@ const (
 type gating struct {
 	gatingv1.Evaluation
 	claim hold.Claim
+	// recheck is for gates that the cache doesn't have: no event tells when they change, or are there again.
+	recheck bool
 }
 
+// recheckInterval is how often gates are looked at that the cache doesn't have.
+const recheckInterval = 2 * time.Minute
+
 // gatingOf evaluates the gates of a source, its own and those that it inherits. It returns nil for a source without gates.
+//
+// A source that has gates in its spec, and has none there in the cache, is read from the API server: the CRD may have lost the field,
+// or had lost it and got it back, of which there is no event. From then on the source is as the API server has it.
 func (r *SourceReconciler) gatingOf(ctx context.Context, obj source.Source) (*gating, error) {
+	result, err := r.evaluator().gatingBy(ctx, r.Client, obj)
+	if err != nil || !hold.On(obj).BySpec || result != nil && result.claim.BySpec {
+		return result, err
+	}
+	live := r.Kind.New()
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(obj), live); err != nil {
+		return nil, err
+	}
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(live).Elem())
+	if result, err = r.evaluator().gatingBy(ctx, r.Live, obj); err != nil {
+		return nil, err
+	}
+	if hold.On(obj).BySpec && (result == nil || !result.claim.BySpec) {
+		result, err = r.lostGating(ctx, obj, result)
+	}
+	if result != nil {
+		result.recheck = true
+	}
+	return result, err
+}
+
+// evaluator evaluates the gates of objects.
+type evaluator struct {
+	// cache has the gates.
+	cache client.Reader
+	// live reads past the cache.
+	live                 client.Reader
+	noCrossNamespaceRefs bool
+}
+
+func (r *SourceReconciler) evaluator() evaluator {
+	return evaluator{cache: r.Client, live: r.Live, noCrossNamespaceRefs: r.NoCrossNamespaceRefs}
+}
+
+// gatingBy evaluates the gates of a source by what a reader has of its HelmRepository. It returns nil for a source without gates.
+func (e evaluator) gatingBy(ctx context.Context, reader client.Reader, obj source.Source) (*gating, error) {
 	own, invalid := source.References(obj)
-	repository, err := r.repositoryOf(ctx, obj)
+	repository, err := e.repositoryOf(ctx, reader, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +112,13 @@ func (r *SourceReconciler) gatingOf(ctx context.Context, obj source.Source) (*ga
 		inheritedBySpec = len(references(repository.Spec.Gates)) > 0
 	}
 	if own == nil && inherited == nil && invalid == nil && invalidInherited == nil {
-		return r.lostGating(ctx, obj)
+		return nil, nil
 	}
-	ownEvaluation, err := r.evaluate(ctx, obj.GetNamespace(), own, invalid)
+	ownEvaluation, err := e.evaluate(ctx, obj.GetNamespace(), own, invalid)
 	if err != nil {
 		return nil, err
 	}
-	inheritedEvaluation, err := r.evaluate(ctx, obj.GetNamespace(), inherited, invalidInherited)
+	inheritedEvaluation, err := e.evaluate(ctx, obj.GetNamespace(), inherited, invalidInherited)
 	if err != nil {
 		return nil, err
 	}
@@ -90,40 +140,31 @@ func (r *SourceReconciler) gatingOf(ctx context.Context, obj source.Source) (*ga
 }
 
 // evaluate decides whether gates are open. References that can't be understood are no open gates.
-func (r *SourceReconciler) evaluate(ctx context.Context, namespace string, refs *gatingv1.GateReferences, invalid error) (gatingv1.Evaluation, error) {
+func (e evaluator) evaluate(ctx context.Context, namespace string, refs *gatingv1.GateReferences, invalid error) (gatingv1.Evaluation, error) {
 	if invalid != nil {
 		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}, nil
 	}
-	finder := gatingv1.Finder{
-		Gate: func(name types.NamespacedName) (*gatingv1.Gate, error) {
-			gate := &gatingv1.Gate{}
-			if err := r.Get(ctx, name, gate); err != nil {
-				return nil, client.IgnoreNotFound(err)
-			}
-			return gate, nil
-		},
-		NamespaceLabels: func(name string) (map[string]string, error) {
-			labels := namespaceMetadata()
-			err := r.Get(ctx, types.NamespacedName{Name: name}, labels)
-			return labels.Labels, err
-		},
-		NoCrossNamespaceRefs: r.NoCrossNamespaceRefs,
-	}
-	found, err := finder.Find(namespace, references(refs))
+	found, err := gates.NewFinder(ctx, e.cache, e.noCrossNamespaceRefs).Find(namespace, references(refs))
 	if err != nil {
 		return gatingv1.Evaluation{}, err
 	}
 	return gatingv1.Evaluate(refs, found), nil
 }
 
-// repositoryOf returns the HelmRepository that a HelmChart comes from; nil for every other source, and if there is none.
-func (r *SourceReconciler) repositoryOf(ctx context.Context, obj source.Source) (*source.HelmRepository, error) {
+// repositoryOf returns the HelmRepository that a HelmChart comes from; nil for every other source, and if there is none. One that the
+// cache doesn't have is looked for in the API server: the cache may be behind that of the HelmCharts, and the gates of the HelmRepository
+// must not be missed.
+func (e evaluator) repositoryOf(ctx context.Context, reader client.Reader, obj source.Source) (*source.HelmRepository, error) {
 	name := source.HelmRepositoryOf(obj)
 	if name == "" {
 		return nil, nil
 	}
-	repository := &source.HelmRepository{}
-	if err := r.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}, repository); err != nil {
+	repository, key := &source.HelmRepository{}, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}
+	err := reader.Get(ctx, key, repository)
+	if apierrors.IsNotFound(err) {
+		err = e.live.Get(ctx, key, repository)
+	}
+	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return repository, nil
@@ -153,26 +194,26 @@ func describeInherited(refs *gatingv1.GateReferences) string {
 // lostGating keeps a source as it is that had gates in its spec until its CRD lost the field, as happens when stock CRDs are
 // applied over those that config/components/gated-sources has patched. What is held must not come out by that. The first write
 // of the source after it, be it of its status, loses the gates themselves, so that they don't come back with the field: the
-// source stays as it is until it is applied again. So does a HelmChart whose HelmRepository has lost them.
-func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source) (*gating, error) {
-	claim := hold.On(obj)
-	if !claim.BySpec {
-		return nil, nil
-	}
-	kind := r.Kind.Name
+// source stays as it is until it is applied again. So does a HelmChart whose HelmRepository has lost them. Gates that it has left, by
+// annotations, can still close it. If the CRD has the field, somebody has taken the gates away, and those that are left are what counts.
+func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source, left *gating) (*gating, error) {
+	claim, kind := hold.On(obj), r.Kind.Name
 	if claim.Inherited != "" {
-		kind = source.HelmRepositoryKind
+		kind = gatingv1.HelmRepositoryKind
 	}
 	lost := conditions.GetReason(obj, gatingv1.GatesOpenCondition) == GatesFieldLostReason
 	if !lost {
 		has, err := r.hasGatesField(ctx, kind)
 		if has || err != nil {
-			return nil, err
+			return left, err
 		}
 	}
+	// That it is not suspended says nothing: 'flux resume' or Git may have ended that.
+	open := conditions.IsTrue(obj, gatingv1.GatesOpenCondition) && !claim.Suspend && (left == nil || left.Open)
+	claim.Suspend = !open
 	return &gating{
 		Evaluation: gatingv1.Evaluation{
-			Open:   !claim.Suspend,
+			Open:   open,
 			Reason: GatesFieldLostReason,
 			Message: fmt.Sprintf("the CRD of %s has lost the field spec.gates, and with it the gates of this source, which stays as it is: apply config/components/gated-sources and the source again, or take off the annotation %s to let it go",
 				kind, gatingv1.GatedByAnnotation),
@@ -183,7 +224,7 @@ func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source) (*
 
 // hasGatesField tells whether a kind has spec.gates in the version that is read here.
 func (r *SourceReconciler) hasGatesField(ctx context.Context, kind string) (bool, error) {
-	mapping, err := r.RESTMapper().RESTMapping(source.GroupVersion.WithKind(kind).GroupKind(), source.GroupVersion.Version)
+	mapping, err := r.RESTMapper().RESTMapping(gatingv1.SourceGroupVersion.WithKind(kind).GroupKind(), gatingv1.SourceGroupVersion.Version)
 	if err != nil {
 		return false, err
 	}
@@ -197,7 +238,7 @@ func (r *SourceReconciler) hasGatesField(ctx context.Context, kind string) (bool
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	return slices.ContainsFunc(versions, func(entry any) bool {
 		version, ok := entry.(map[string]any)
-		if !ok || version["name"] != source.GroupVersion.Version {
+		if !ok || version["name"] != gatingv1.SourceGroupVersion.Version {
 			return false
 		}
 		_, found, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "gates")

@@ -20,7 +20,11 @@ import (
 	"testing"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
@@ -52,7 +56,7 @@ func TestAChartWhoseRepositoryLosesItsGates(t *testing.T) {
 		{"its CRD has lost the field", bySpec, func(t *testing.T, w *world, r *source.HelmRepository) {
 			w.loseField(t, "helmrepositories.source.toolkit.fluxcd.io", r)
 		}, true, GatesFieldLostReason},
-		{"it is an OCI repository whose CRD has lost the field", func(r *source.HelmRepository) { bySpec(r); r.Spec.Type = "oci" }, func(t *testing.T, w *world, r *source.HelmRepository) {
+		{"it is an OCI repository whose CRD has lost the field", func(r *source.HelmRepository) { bySpec(r); r.Spec.Type = sourcev1.HelmRepositoryTypeOCI }, func(t *testing.T, w *world, r *source.HelmRepository) {
 			w.loseField(t, "helmrepositories.source.toolkit.fluxcd.io", r)
 		}, true, GatesFieldLostReason},
 	} {
@@ -85,8 +89,146 @@ func TestARepositoryThatBecomesAnOCIRepositoryIsNotSuspended(t *testing.T) {
 			w := newWorld(t, gate("freeze", true), repository)
 			w.Expect(w.reconcile(t, repository).Gated().Spec.Suspend).To(BeTrue())
 
-			w.edit(t, repository, func() { repository.Spec.Type = "oci" })
+			w.edit(t, repository, func() { repository.Spec.Type = sourcev1.HelmRepositoryTypeOCI })
 			w.Expect(w.reconcile(t, repository).Gated().Spec.Suspend).To(Equal(test.person))
 		})
 	}
+}
+
+func TestAHeldSourceWhoseCRDHasLostTheFieldIsResumed(t *testing.T) {
+	gates := &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+	for _, kind := range source.Kinds {
+		t.Run(kind.Name, func(t *testing.T) {
+			obj := kind.New()
+			obj.SetNamespace("default")
+			obj.SetName("app")
+			obj.SetUID("app")
+			obj.SetGeneration(1)
+			obj.Gated().Spec.Gates = gates
+			w := newWorld(t, gate("freeze", true), obj)
+			w.Expect(w.reconcile(t, obj).Gated().Spec.Suspend).To(BeTrue())
+			definition := definitionOf(kind)
+			w.loseField(t, definition, obj)
+			testStaysClosed(t, w, obj, definition)
+		})
+	}
+	t.Run("HelmChart of a HelmRepository", func(t *testing.T) {
+		repository := repository(func(r *source.HelmRepository) { r.Spec.Gates = gates })
+		w := newWorld(t, gate("freeze", true), repository, chart())
+		chart := w.reconcile(t, chart())
+		w.Expect(chart.Gated().Spec.Suspend).To(BeTrue())
+		const definition = "helmrepositories.source.toolkit.fluxcd.io"
+		w.loseField(t, definition, repository)
+		testStaysClosed(t, w, chart, definition)
+	})
+	t.Run("that has open gates in an annotation too", func(t *testing.T) {
+		repository := repository(func(r *source.HelmRepository) {
+			r.Annotations = map[string]string{gatingv1.GatesAnnotation: "open"}
+			r.Spec.Gates = gates
+		})
+		w := newWorld(t, gate("freeze", true), gate("open", false), repository)
+		w.Expect(w.reconcile(t, repository).Gated().Spec.Suspend).To(BeTrue())
+		const definition = "helmrepositories.source.toolkit.fluxcd.io"
+		w.loseField(t, definition, repository)
+		testStaysClosed(t, w, repository, definition)
+	})
+}
+
+// testStaysClosed resumes a source that is held, while its CRD lacks the field, and when it is back.
+func testStaysClosed(t *testing.T, w *world, obj source.Source, definition string) {
+	t.Helper()
+	for _, field := range []string{"lost", "back"} {
+		if field == "back" {
+			w.giveFieldBack(t, definition)
+		}
+		w.edit(t, obj, func() { obj.Gated().Spec.Suspend = false })
+		w.reconcile(t, obj)
+		w.Expect(obj.Gated().Spec.Suspend).To(BeTrue(), "with the field %s", field)
+		w.Expect(conditions.IsFalse(obj, gatingv1.GatesOpenCondition)).To(BeTrue())
+		w.Expect(conditions.GetReason(obj, gatingv1.GatesOpenCondition)).To(Equal(GatesFieldLostReason))
+	}
+}
+
+func TestAnOpenSourceWhoseCRDHasLostTheFieldStaysOpen(t *testing.T) {
+	repository := repository(func(r *source.HelmRepository) {
+		r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+	})
+	w := newWorld(t, gate("freeze", false), repository)
+	w.Expect(conditions.IsTrue(w.reconcile(t, repository), gatingv1.GatesOpenCondition)).To(BeTrue())
+	w.loseField(t, "helmrepositories.source.toolkit.fluxcd.io", repository)
+	w.reconcile(t, repository)
+	w.Expect(conditions.IsTrue(repository, gatingv1.GatesOpenCondition)).To(BeTrue())
+	w.Expect(conditions.GetReason(repository, gatingv1.GatesOpenCondition)).To(Equal(GatesFieldLostReason))
+	w.Expect(repository.Spec.Suspend).To(BeFalse())
+}
+
+func TestGatesThatAreLeftCloseASourceWhoseCRDHasLostTheField(t *testing.T) {
+	repository := repository(func(r *source.HelmRepository) {
+		r.Annotations = map[string]string{gatingv1.GatesAnnotation: "left"}
+		r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+	})
+	w := newWorld(t, gate("freeze", false), gate("left", true), repository)
+	w.Expect(conditions.IsTrue(w.reconcile(t, repository), gatingv1.GatesOpenCondition)).To(BeTrue())
+	w.loseField(t, "helmrepositories.source.toolkit.fluxcd.io", repository)
+	w.Expect(w.reconcile(t, repository).Gated().Spec.Suspend).To(BeTrue())
+	w.Expect(conditions.IsFalse(repository, gatingv1.GatesOpenCondition)).To(BeTrue())
+}
+
+// What a CRD hid, and nobody has written meanwhile, comes back with the field. There is no event of that.
+func TestGatesThatTheCacheMissesCount(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		objects func() (obj source.Source, all []client.Object)
+	}{
+		{"of a source", func() (source.Source, []client.Object) {
+			repository := repository(func(r *source.HelmRepository) {
+				r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+			})
+			return repository, []client.Object{repository}
+		}},
+		{"of a chart's OCI repository", func() (source.Source, []client.Object) {
+			repository := repository(func(r *source.HelmRepository) {
+				r.Spec.Type = sourcev1.HelmRepositoryTypeOCI
+				r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+			})
+			chart := chart()
+			return chart, []client.Object{chart, repository}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			freeze := gate("freeze", false)
+			obj, all := test.objects()
+			w := newWorld(t, append(all, freeze)...)
+			w.Expect(conditions.IsTrue(w.reconcile(t, obj), gatingv1.GatesOpenCondition)).To(BeTrue())
+
+			w.cached = func(obj source.Source) error {
+				obj.Gated().Spec.Gates = nil
+				return nil
+			}
+			w.reconcile(t, obj)
+			w.Expect(conditions.GetReason(obj, gatingv1.GatesOpenCondition)).To(Equal(gatingv1.AllGatesOpenReason))
+			w.Expect(w.again).To(Equal(recheckInterval), "nothing else tells that the gate is closed")
+			w.edit(t, freeze, func() { freeze.Spec.Closed = true })
+			w.Expect(w.reconcile(t, obj).Gated().Spec.Suspend).To(BeTrue())
+			w.Expect(conditions.GetReason(obj, gatingv1.GatesOpenCondition)).To(Equal(gatingv1.GateClosedReason))
+		})
+	}
+}
+
+// The cache of HelmRepositories may be behind that of HelmCharts.
+func TestAChartWhoseRepositoryTheCacheMisses(t *testing.T) {
+	repository := repository(func(r *source.HelmRepository) {
+		r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+	})
+	chart := chart()
+	chart.Annotations = map[string]string{gatingv1.GatesAnnotation: "open"}
+	w := newWorld(t, gate("freeze", true), gate("open", false), repository, chart)
+	w.cached = func(obj source.Source) error {
+		if obj.GetName() == repository.Name {
+			return apierrors.NewNotFound(schema.GroupResource{}, obj.GetName())
+		}
+		return nil
+	}
+	w.neverOpen = true
+	w.Expect(w.reconcile(t, chart).Gated().Spec.Suspend).To(BeTrue())
 }

@@ -19,7 +19,7 @@ package controller
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +54,7 @@ func referrers(ctx context.Context, reader client.Reader, gate types.NamespacedN
 		}
 		for _, obj := range sources {
 			add(obj)
-			if kind.Name != source.HelmRepositoryKind {
+			if kind.Name != gatingv1.HelmRepositoryKind {
 				continue
 			}
 			charts, err := chartsOf(ctx, reader, obj)
@@ -81,7 +81,7 @@ func list(ctx context.Context, reader client.Reader, kind source.Kind, options .
 		return nil, err
 	}
 	var sources []source.Source
-	err := meta.EachListItem(objects, func(item runtime.Object) error {
+	err := apimeta.EachListItem(objects, func(item runtime.Object) error {
 		sources = append(sources, item.(source.Source))
 		return nil
 	})

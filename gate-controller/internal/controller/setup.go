@@ -19,12 +19,12 @@ package controller
 import (
 	"context"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -41,6 +42,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+	"github.com/sluice-toolkit/sluice/runtime/gates"
 )
 
 // Options are settings of the controllers.
@@ -73,32 +75,23 @@ func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
 // SetupWithManager starts the controller of the kind with the manager.
 func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
-		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, gatesOpenChanged(), claimChanged()))).
-		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.sourcesOf), builder.WithPredicates(gateTurned())).
+		For(r.Kind.New(), builder.WithPredicates(sourceChanged())).
+		Watches(&gatingv1.Gate{}, closeFirst(handler.EnqueueRequestsFromMapFunc(r.sourcesOf)), builder.WithPredicates(gateTurned())).
 		WithOptions(options.controller())
 	if r.Kind.Name == source.HelmCharts.Name {
-		b = b.Watches(&source.HelmRepository{}, handler.EnqueueRequestsFromMapFunc(r.chartsOf), builder.WithPredicates(
-			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, claimChanged())))
+		b = b.Watches(&source.HelmRepository{}, handler.EnqueueRequestsFromMapFunc(r.chartsOf), builder.WithPredicates(repositoryChanged()))
 	}
 	if !r.NoCrossNamespaceRefs {
-		b = b.WatchesMetadata(namespaceMetadata(), handler.EnqueueRequestsFromMapFunc(r.sourcesIn),
+		b = b.WatchesMetadata(gates.NamespaceMetadata(), handler.EnqueueRequestsFromMapFunc(r.sourcesIn),
 			builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	}
 	return b.Complete(r)
 }
 
-// namespaceMetadata is what is read and held of Namespaces: the gates' spec.accessFrom selects by their labels.
-func namespaceMetadata() *metav1.PartialObjectMetadata {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return namespace
-}
-
 // SetupWithManager starts the controller with the manager. It counts Pipelines if the cluster has that kind.
 func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	_, err := mgr.GetRESTMapper().RESTMapping(pipelinesv1.GroupVersion.WithKind(pipelinesv1.PipelineKind).GroupKind())
-	if err != nil && !meta.IsNoMatchError(err) {
+	if err != nil && !apimeta.IsNoMatchError(err) {
 		return err
 	}
 	r.countPipelines = err == nil
@@ -108,13 +101,13 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 		For(&gatingv1.Gate{}, builder.WithPredicates(gateTurned())).
 		WithOptions(options.controller())
 	for _, kind := range source.Kinds {
-		b = b.Watches(kind.New(), gates, builder.WithPredicates(claimChanged()))
+		b = b.Watches(kind.New(), gates, builder.WithPredicates(predicate.Or(claimChanged(), refusalChanged())))
 	}
 	if r.countPipelines {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &pipelinesv1.Pipeline{}, gateIndex, indexGates); err != nil {
 			return err
 		}
-		b = b.Watches(&pipelinesv1.Pipeline{}, gates, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		b = b.Watches(&pipelinesv1.Pipeline{}, gates, builder.WithPredicates(predicate.Or(specChanged(), promotionsChanged())))
 	}
 	return b.Complete(r)
 }
@@ -125,22 +118,45 @@ const countDelay = time.Second
 
 // countLater makes the handler's requests due after countDelay. A Gate's own changes are told at once.
 func countLater(inner handler.EventHandler) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return adding(inner, func(q queue, request reconcile.Request) {
+		q.AddAfter(request, countDelay) // what waits there already is not put off further
+	})
+}
+
+// Priorities of work on a source. A gate that has turned comes first: it closes GatesOpen at all its sources before any of them, or of
+// another gate's, is suspended. Holds may hang, and what has failed may fail again.
+const (
+	turnedPriority = 100
+	holdPriority   = 0
+	retryPriority  = handler.LowPriority
+)
+
+// closeFirst gives the handler's requests turnedPriority.
+func closeFirst(inner handler.EventHandler) handler.EventHandler {
+	return adding(inner, func(q queue, request reconcile.Request) {
+		q.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: new(turnedPriority)}, request)
+	})
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// adding is the handler with another way to add its requests to the queue.
+func adding(inner handler.EventHandler, add func(queue, reconcile.Request)) handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q queue) { inner.Create(ctx, e, laterQueue{q}) },
-		UpdateFunc:  func(ctx context.Context, e event.UpdateEvent, q queue) { inner.Update(ctx, e, laterQueue{q}) },
-		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { inner.Delete(ctx, e, laterQueue{q}) },
-		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { inner.Generic(ctx, e, laterQueue{q}) },
+		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q queue) { inner.Create(ctx, e, addingQueue{q, add}) },
+		UpdateFunc:  func(ctx context.Context, e event.UpdateEvent, q queue) { inner.Update(ctx, e, addingQueue{q, add}) },
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { inner.Delete(ctx, e, addingQueue{q, add}) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { inner.Generic(ctx, e, addingQueue{q, add}) },
 	}
 }
 
-// laterQueue adds to a queue after countDelay. What waits there already is not put off further.
-type laterQueue struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request]
+type addingQueue struct {
+	queue
+	add func(queue, reconcile.Request)
 }
 
-// Add adds a request after countDelay.
-func (q laterQueue) Add(request reconcile.Request) { q.AddAfter(request, countDelay) }
+// Add adds a request in the queue's own way.
+func (q addingQueue) Add(request reconcile.Request) { q.add(q.queue, request) }
 
 // gatesOf returns the gates that may count an object: a HelmChart is counted by those of its HelmRepository too.
 func (r *GateReconciler) gatesOf(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -203,16 +219,44 @@ func (r *SourceReconciler) requests(sources []source.Source) []reconcile.Request
 
 // gateTurned passes what matters of a Gate: that it was opened or closed, and the reason given for it.
 func gateTurned() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{})
 }
 
-// gatesOpenChanged passes updates that touch the condition GatesOpen, which is put right if somebody else wrote it.
-func gatesOpenChanged() predicate.Predicate {
+// sourceChanged passes what may change what the gates of a source amount to, or what has to be written on it.
+func sourceChanged() predicate.Predicate {
+	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, gatesOpenChanged(), claimChanged(), blockedChanged())
+}
+
+// repositoryChanged passes what may change the gates that the charts of a HelmRepository inherit, or the shard that they belong to.
+func repositoryChanged() predicate.Predicate {
+	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, claimChanged())
+}
+
+// specChanged passes updates of an object's spec. (GenerationChangedPredicate misses one: an object that was deleted and created
+// again while its watch was interrupted comes as an update, and its generation may be the same.)
+func specChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, beforeOK := e.ObjectOld.(source.Source)
-		after, afterOK := e.ObjectNew.(source.Source)
-		return beforeOK && afterOK && !equality.Semantic.DeepEqual(
-			conditions.Get(before, gatingv1.GatesOpenCondition), conditions.Get(after, gatingv1.GatesOpenCondition))
+		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
+	}}
+}
+
+// gatesOpenChanged passes updates that touch the condition GatesOpen, which is put right if somebody else wrote it. How a failure is
+// worded doesn't count: each attempt may word it anew, and would be followed by another one at once.
+func gatesOpenChanged() predicate.Predicate {
+	told := func(obj client.Object) metav1.Condition {
+		found, ok := obj.(source.Source)
+		if !ok || !conditions.Has(found, gatingv1.GatesOpenCondition) {
+			return metav1.Condition{}
+		}
+		condition := *conditions.Get(found, gatingv1.GatesOpenCondition)
+		switch condition.Reason {
+		case gatingv1.HoldFailedReason, gatingv1.ReleaseFailedReason, GatesFieldLostReason:
+			condition.Message = ""
+		}
+		return condition
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(told(e.ObjectOld), told(e.ObjectNew))
 	}}
 }
 
@@ -223,4 +267,36 @@ func claimChanged() predicate.Predicate {
 		return hold.On(e.ObjectOld) != hold.On(e.ObjectNew) ||
 			!equality.Semantic.DeepEqual(gatesOf(e.ObjectOld), gatesOf(e.ObjectNew))
 	}}
+}
+
+// refusalChanged passes updates after which the hold of a source has failed, or has no more.
+func refusalChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, beforeOK := e.ObjectOld.(source.Source)
+		after, afterOK := e.ObjectNew.(source.Source)
+		return beforeOK && afterOK && refused(before) != refused(after)
+	}}
+}
+
+// promotionsChanged passes updates after which other promotions of a Pipeline wait for gates, or stand elsewhere.
+func promotionsChanged() predicate.Predicate {
+	waiting := func(obj client.Object) []string {
+		var waiting []string
+		if pipeline, ok := obj.(*pipelinesv1.Pipeline); ok {
+			for env := range pipeline.PromotedEnvironments() {
+				if pipeline.WaitsForGates(env.Name) != nil {
+					waiting = append(waiting, env.Name, string(pipeline.Status.Environments[env.Name].State))
+				}
+			}
+		}
+		return waiting
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !slices.Equal(waiting(e.ObjectOld), waiting(e.ObjectNew))
+	}}
+}
+
+// refused tells whether a source should be held but could not be.
+func refused(obj source.Source) bool {
+	return conditions.GetReason(obj, gatingv1.GatesOpenCondition) == gatingv1.HoldFailedReason
 }

@@ -20,8 +20,10 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -36,24 +38,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
 // +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories;ocirepositories;buckets;helmrepositories;helmcharts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories/status;ocirepositories/status;buckets/status;helmrepositories/status;helmcharts/status,verbs=patch
+// +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=release
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // SourceReconciler holds the sources of one kind while their gates are closed.
 type SourceReconciler struct {
 	client.Client
-	*Announcer
+	*announce.Announcer
 
 	// Kind of the sources.
 	Kind source.Kind
-	// Selector selects those that are held and released; others are another shard's. All shards see all of them, for the gates that charts
-	// inherit, and to count what a gate holds.
+	// Selector selects those that are held and released; others are another shard's. A HelmChart goes with its HelmRepository. All shards
+	// see all of them, for the gates that charts inherit, and to count what a gate holds.
 	Selector labels.Selector
 	// Live reads past the cache.
 	Live client.Reader
@@ -73,95 +78,176 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if r.own.isAheadOf(obj) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	if !obj.GetDeletionTimestamp().IsZero() || !r.Selector.Matches(labels.Set(obj.GetLabels())) {
-		return ctrl.Result{}, nil
+	if mine, err := r.selects(ctx, obj); !mine || err != nil || !obj.GetDeletionTimestamp().IsZero() {
+		return ctrl.Result{}, err
 	}
 	defer func() { r.own.remember(obj) }()
 	if source.HasNoArtifact(obj) {
 		// The gates of an OCI HelmRepository are the business of its charts. It may have been of another type.
-		return settle(r.release(ctx, obj))
+		return settle(r.release(ctx, obj, hold.Claim{}))
 	}
 	gating, err := r.gatingOf(ctx, obj)
 	if err != nil {
-		return ctrl.Result{}, err
+		return settle(err)
 	}
 	if gating == nil {
 		return settle(r.letGo(ctx, obj))
 	}
-	held, err := r.enforce(ctx, obj, gating)
-	if held {
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+	again, err := r.enforce(ctx, obj, gating)
+	switch {
+	case again:
+		return ctrl.Result{RequeueAfter: time.Second, Priority: new(holdPriority)}, nil
+	case err == nil && gating.recheck:
+		return ctrl.Result{RequeueAfter: recheckInterval}, nil
 	}
 	return settle(err)
 }
 
+// selects reports whether a source belongs to this shard. Whoever writes a HelmRelease chooses the labels of its HelmChart, and must not be
+// able to choose such that no shard holds it: the labels of the HelmRepository decide, whose gates the chart inherits.
+func (r *SourceReconciler) selects(ctx context.Context, obj source.Source) (bool, error) {
+	repository, err := r.evaluator().repositoryOf(ctx, r.Client, obj)
+	if repository != nil {
+		return r.Selector.Matches(labels.Set(repository.Labels)), nil
+	}
+	return r.Selector.Matches(labels.Set(obj.GetLabels())), err
+}
+
 // settle is the result of work on an object that others work on too. A conflict means that it has changed meanwhile, and so is
-// looked at again soon.
+// looked at again soon. After any other error, what has not been tried yet comes first.
 func settle(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	return ctrl.Result{Priority: new(retryPriority)}, client.IgnoreNotFound(err)
 }
 
-// enforce makes the source follow its gates. The condition is written after the hold or the release, for the generation that
-// either has led to. A source that it has just held is left to another pass, for which the hold itself is the occasion: when many
-// sources are to be held, all of them are before any is told of. After a release the condition comes at once, since the backstop
-// lets nothing out before.
-func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gating *gating) (held bool, _ error) {
-	if hold.On(obj) != gating.claim || gating.claim.Suspend && !obj.Gated().Spec.Suspend {
-		if err := hold.Apply(ctx, r.Client, obj, gating.claim); err != nil {
-			return false, fmt.Errorf("holding or releasing the source: %w", err)
-		}
-		if gating.claim.Suspend {
-			return true, nil
-		}
-	}
-	status := metav1.ConditionFalse
-	if gating.Open {
-		status = metav1.ConditionTrue
-	}
-	before := conditions.Get(obj, gatingv1.GatesOpenCondition)
-	if err := r.patchConditions(ctx, obj, func() {
-		conditions.Set(obj, &metav1.Condition{
-			Type: gatingv1.GatesOpenCondition, Status: status, Reason: gating.Reason, Message: gating.Message,
-			ObservedGeneration: obj.GetGeneration(),
-		})
-	}); err != nil {
-		return false, err
-	}
+// enforce makes the source follow its gates.
+func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gating *gating) (again bool, _ error) {
 	switch {
-	case before == nil && gating.Open: // it was never held: nobody needs to be told
-	case before == nil || before.Status != status || before.Reason != gating.Reason:
-		r.announce(ctx, obj, gating.Evaluation)
+	case hold.On(obj) == gating.claim && (obj.Gated().Spec.Suspend || !gating.claim.Suspend):
+		return false, r.tell(ctx, obj, gating.Evaluation)
+	case gating.claim.Suspend:
+		return r.hold(ctx, obj, gating)
+	default:
+		return false, r.letOut(ctx, obj, gating)
 	}
-	return false, nil
 }
 
-// release gives up what is claimed of a source.
-func (r *SourceReconciler) release(ctx context.Context, obj source.Source) error {
-	if hold.On(obj) == (hold.Claim{}) {
+// hold closes GatesOpen, from when on the backstop refuses new artifacts, and then suspends the source, which may take long, or fail.
+// It does one of them in a pass, and leaves what is told after it to another one, for which the write itself is the occasion: when
+// many sources are to be held, all of them are closed before any is suspended, and suspended before any is told of. source-controller does not
+// observe the generation of a suspended source that has no condition at all, as a new one: whoever waits for it would wait for ever.
+func (r *SourceReconciler) hold(ctx context.Context, obj source.Source, gating *gating) (again bool, _ error) {
+	if !conditions.IsFalse(obj, gatingv1.GatesOpenCondition) {
+		err := r.tell(ctx, obj, but(gating.Evaluation, HoldingReason, "spec.suspend is not set yet"))
+		if err == nil || apierrors.IsConflict(err) {
+			return err == nil, err
+		}
+		ctrl.LoggerFrom(ctx).Error(err, "closing GatesOpen failed, the source is held all the same")
+	}
+	if err := hold.Apply(ctx, r.Client, obj, gating.claim); err != nil {
+		return false, r.failed(ctx, obj, gating.Evaluation, gatingv1.HoldFailedReason, fmt.Errorf("setting spec.suspend failed: %w", err))
+	}
+	return true, nil
+}
+
+// letOut releases a source whose gates are open. That is told at once, since the backstop lets nothing out before; but only if the
+// source is still the one that was evaluated.
+func (r *SourceReconciler) letOut(ctx context.Context, obj source.Source, gating *gating) error {
+	evaluated, held := obj.GetGeneration(), hold.On(obj).Suspend
+	if err := r.release(ctx, obj, gating.claim); err != nil {
+		return r.failed(ctx, obj, gating.Evaluation, gatingv1.ReleaseFailedReason, err)
+	}
+	// The release of a hold makes a new generation, and fails if the source is another than the one that was evaluated.
+	if !held && obj.GetGeneration() != evaluated {
+		return r.conflict(obj, errors.New("its spec was changed meanwhile"))
+	}
+	return r.tell(ctx, obj, gating.Evaluation)
+}
+
+// release gives up what is claimed of a source, but for a claim that suspends nothing.
+func (r *SourceReconciler) release(ctx context.Context, obj source.Source, claim hold.Claim) error {
+	if hold.On(obj) == claim {
 		return nil
 	}
-	if err := hold.Apply(ctx, r.Client, obj, hold.Claim{}); err != nil {
-		return fmt.Errorf("releasing the source: %w", err)
+	if err := hold.Apply(ctx, r.Client, obj, claim); err != nil {
+		return fmt.Errorf("releasing the source failed: %w", err)
 	}
 	return nil
 }
 
 // letGo releases a source that has no gates, and takes the condition away.
 func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
-	claim := hold.On(obj)
-	if err := r.release(ctx, obj); err != nil {
+	evaluation, held := gatingv1.Evaluate(nil, nil), wasHeld(obj)
+	if held {
+		evaluation = r.removal(ctx, obj)
+	}
+	if err := r.release(ctx, obj, hold.Claim{}); err != nil {
+		return r.failed(ctx, obj, evaluation, gatingv1.ReleaseFailedReason, err)
+	}
+	if err := r.patchConditions(ctx, obj, func() { conditions.Delete(obj, gatingv1.GatesOpenCondition) }); err != nil {
 		return err
 	}
-	if claim.Suspend {
-		r.announce(ctx, obj, gatingv1.Evaluate(nil, nil))
+	if held {
+		r.announce(ctx, obj, evaluation)
 	}
-	if !conditions.Has(obj, gatingv1.GatesOpenCondition) {
+	return nil
+}
+
+// failed tells that a source could not be held or released, which is to be tried again. Until then its gates are not open.
+func (r *SourceReconciler) failed(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation, reason string, err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return err
+	}
+	evaluation = but(evaluation, reason, plaintext.Cut(err.Error(), longestError))
+	notTold := r.tell(ctx, obj, evaluation)
+	if notTold != nil {
+		r.announce(ctx, obj, evaluation)
+	}
+	return errors.Join(err, notTold)
+}
+
+// but is an evaluation of which nothing has come yet. It keeps the one reason that has to be remembered.
+func but(evaluation gatingv1.Evaluation, reason, message string) gatingv1.Evaluation {
+	if evaluation.Reason == GatesFieldLostReason {
+		reason = GatesFieldLostReason
+	}
+	return gatingv1.Evaluation{Reason: reason, Message: message + "; " + evaluation.Message}
+}
+
+// longestError, in characters, bounds what is quoted of an error, which may be in the words of any admission webhook.
+const longestError = 1000
+
+// tell writes what the gates of a source amount to into its condition GatesOpen, and announces what is new. source-controller is woken
+// if they are open and it was refused before.
+func (r *SourceReconciler) tell(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation) error {
+	status, message, artifact := metav1.ConditionFalse, evaluation.Message+blockedBy(obj), blockedArtifact(obj)
+	if evaluation.Open {
+		status, message, artifact = metav1.ConditionTrue, evaluation.Message, ""
+	}
+	before := conditions.Get(obj, gatingv1.GatesOpenCondition)
+	if err := r.patchConditions(ctx, obj, func() {
+		conditions.Set(obj, &metav1.Condition{
+			Type: gatingv1.GatesOpenCondition, Status: status, Reason: evaluation.Reason, Message: message,
+			ObservedGeneration: obj.GetGeneration(),
+		})
+	}); err != nil {
+		return err
+	}
+	switch {
+	case evaluation.Reason == HoldingReason:
+	case before == nil && evaluation.Open: // it was never held: nobody needs to be told
+	case before == nil || before.Status != status || before.Reason != evaluation.Reason:
+		r.announce(ctx, obj, evaluation)
+	}
+	if artifact != "" && !strings.Contains(before.Message, artifact) {
+		r.announceBlocked(obj, artifact, evaluation)
+	}
+	if !evaluation.Open {
 		return nil
 	}
-	return r.patchConditions(ctx, obj, func() { conditions.Delete(obj, gatingv1.GatesOpenCondition) })
+	return r.wake(ctx, obj, before)
 }
 
 // patchConditions changes GatesOpen. The list of conditions is atomic in the API: server-side apply would take those of
@@ -180,9 +266,14 @@ func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Sourc
 	err = r.Status().Patch(ctx, obj, patch)
 	if apierrors.IsInvalid(err) && patch.Type() == types.JSONPatchType {
 		// A test in the patch failed.
-		return apierrors.NewConflict(schema.GroupResource{Group: source.GroupVersion.Group, Resource: r.Kind.Name}, obj.GetName(), err)
+		return r.conflict(obj, err)
 	}
 	return err
+}
+
+// conflict is the error of a write for which the source has changed too much.
+func (r *SourceReconciler) conflict(obj source.Source, why error) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: gatingv1.SourceGroupVersion.Group, Resource: r.Kind.Name}, obj.GetName(), why)
 }
 
 // conditionPatch replaces or removes GatesOpen at its place in the list, provided that it is still there, and that the source is
@@ -220,8 +311,10 @@ func (r *SourceReconciler) announce(ctx context.Context, obj source.Source, eval
 		state = "held"
 	}
 	switch evaluation.Reason {
-	case gatingv1.GateNotFoundReason, gatingv1.AccessDeniedReason, InvalidGatesReason, GatesFieldLostReason:
+	case gatingv1.GateNotFoundReason, gatingv1.AccessDeniedReason, InvalidGatesReason, GatesFieldLostReason, GatesRemovedReason:
 		eventType = corev1.EventTypeWarning
+	case gatingv1.HoldFailedReason, gatingv1.ReleaseFailedReason:
+		state, eventType = "refused", corev1.EventTypeWarning
 	}
 	decisions.WithLabelValues(r.Kind.Name, state, evaluation.Reason).Inc()
 	r.Event(obj, eventType, evaluation.Reason, fmt.Sprintf("%s: %s", state, evaluation.Message))

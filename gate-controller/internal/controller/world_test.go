@@ -17,11 +17,14 @@ limitations under the License.
 package controller
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,15 +33,27 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
 // world is a cluster with sources, the CRDs of which have the field spec.gates until they lose it.
 type world struct {
 	*WithT
 	client.Client
+	// beforeApply, if any, runs before a source is held or released, which then fails with its error.
+	beforeApply func() error
+	// cached, if any, makes of a source that was read what an outdated cache would have, or returns its error.
+	cached func(source.Source) error
+	// neverOpen forbids that a source is told to have open gates.
+	neverOpen bool
+	// again is when a source that was left alone is looked at again; 0 if at its next event.
+	again time.Duration
+	// events are those that were recorded.
+	events *kuberecorder.FakeRecorder
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -47,15 +62,35 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	scheme := runtime.NewScheme()
 	g.Expect(gatingv1.AddToScheme(scheme)).To(Succeed())
 	g.Expect(source.AddToScheme(scheme)).To(Succeed())
-	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper := apimeta.NewDefaultRESTMapper(nil)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithReturnManagedFields().WithObjects(objects...)
 	for _, kind := range source.Kinds {
-		gvk := source.GroupVersion.WithKind(kind.Name)
-		mapper.Add(gvk, meta.RESTScopeNamespace)
-		resource, _ := meta.UnsafeGuessKindToResource(gvk)
-		builder.WithStatusSubresource(kind.New()).WithObjects(crd(resource.GroupResource().String()))
+		mapper.Add(gatingv1.SourceGroupVersion.WithKind(kind.Name), apimeta.RESTScopeNamespace)
+		builder.WithStatusSubresource(kind.New()).WithObjects(crd(definitionOf(kind)))
 	}
-	return &world{WithT: g, Client: builder.Build()}
+	w := &world{WithT: g, events: kuberecorder.NewFakeRecorder(100)}
+	w.Client = builder.WithInterceptorFuncs(interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			if w.beforeApply != nil {
+				if err := w.beforeApply(); err != nil {
+					return err
+				}
+			}
+			return c.Apply(ctx, obj, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			err := c.SubResource(subresource).Patch(ctx, obj, patch, options...)
+			g.Expect(w.neverOpen && conditions.IsTrue(obj.(source.Source), gatingv1.GatesOpenCondition)).To(BeFalse())
+			return err
+		},
+	}).Build()
+	return w
+}
+
+// definitionOf is the name of the CRD of a kind.
+func definitionOf(kind source.Kind) string {
+	resource, _ := apimeta.UnsafeGuessKindToResource(gatingv1.SourceGroupVersion.WithKind(kind.Name))
+	return resource.GroupResource().String()
 }
 
 // crd has spec.gates in the version that is read.
@@ -64,31 +99,56 @@ func crd(name string) *unstructured.Unstructured {
 	obj.SetAPIVersion("apiextensions.k8s.io/v1")
 	obj.SetKind("CustomResourceDefinition")
 	obj.SetName(name)
-	version := map[string]any{"name": source.GroupVersion.Version}
-	_ = unstructured.SetNestedMap(version, map[string]any{"type": "object"}, "schema", "openAPIV3Schema", "properties", "spec", "properties", "gates")
-	_ = unstructured.SetNestedSlice(obj.Object, []any{version}, "spec", "versions")
+	_ = unstructured.SetNestedSlice(obj.Object, []any{versionWithGates()}, "spec", "versions")
 	return obj
+}
+
+func versionWithGates() map[string]any {
+	version := map[string]any{"name": gatingv1.SourceGroupVersion.Version}
+	_ = unstructured.SetNestedMap(version, map[string]any{"type": "object"}, "schema", "openAPIV3Schema", "properties", "spec", "properties", "gates")
+	return version
 }
 
 // reconcile has a source looked at until nothing is left to do, and returns it.
 func (w *world) reconcile(t *testing.T, obj source.Source) source.Source {
+	t.Helper()
+	w.Expect(w.tryReconcile(t, obj)).To(Succeed())
+	return obj
+}
+
+// tryReconcile has a source looked at until nothing is left to do, or that fails, and then reads it.
+func (w *world) tryReconcile(t *testing.T, obj source.Source) error {
 	t.Helper()
 	kind := source.Kinds[slices.IndexFunc(source.Kinds, func(kind source.Kind) bool {
 		gvk, err := w.GroupVersionKindFor(obj)
 		return err == nil && gvk.Kind == kind.Name
 	})]
 	r := &SourceReconciler{
-		Client: w.Client, Live: w.Client, Kind: kind, Selector: labels.Everything(), NoCrossNamespaceRefs: true,
-		Announcer: &Announcer{kubernetes: &kuberecorder.FakeRecorder{}, flux: &kuberecorder.FakeRecorder{}, pending: make(chan struct{}, mostPending)},
+		Client: outdated{w.Client, w.cached}, Live: w.Client, Kind: kind, Selector: labels.Everything(), NoCrossNamespaceRefs: true,
+		Announcer: announce.To(w.Scheme(), w.events, &kuberecorder.FakeRecorder{}),
 	}
 	key := client.ObjectKeyFromObject(obj)
-	for again := true; again; {
-		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
-		w.Expect(err).NotTo(HaveOccurred())
-		again = result != ctrl.Result{}
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	for err == nil && result.RequeueAfter == time.Second {
+		result, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	}
+	w.again = result.RequeueAfter
 	w.Expect(w.Get(t.Context(), key, obj)).To(Succeed())
-	return obj
+	return err
+}
+
+// outdated is a client whose cache is.
+type outdated struct {
+	client.Client
+	cached func(source.Source) error
+}
+
+func (o outdated) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	err := o.Client.Get(ctx, key, obj, options...)
+	if read, ok := obj.(source.Source); ok && err == nil && o.cached != nil {
+		return o.cached(read)
+	}
+	return err
 }
 
 // edit changes an object as a person does.
@@ -100,13 +160,22 @@ func (w *world) edit(t *testing.T, obj client.Object, change func()) {
 }
 
 // loseField takes spec.gates from a CRD, and from the source of its kind, as stock CRDs do.
-func (w *world) loseField(t *testing.T, crdName string, of source.Source) {
+func (w *world) loseField(t *testing.T, definition string, of source.Source) {
 	t.Helper()
-	definition := crd(crdName)
-	w.edit(t, definition, func() {
-		_ = unstructured.SetNestedSlice(definition.Object, []any{map[string]any{"name": source.GroupVersion.Version}}, "spec", "versions")
-	})
+	w.setVersion(t, definition, map[string]any{"name": gatingv1.SourceGroupVersion.Version})
 	w.edit(t, of, func() { of.Gated().Spec.Gates = nil })
+}
+
+// giveFieldBack gives spec.gates back to a CRD.
+func (w *world) giveFieldBack(t *testing.T, definition string) {
+	t.Helper()
+	w.setVersion(t, definition, versionWithGates())
+}
+
+func (w *world) setVersion(t *testing.T, definition string, version map[string]any) {
+	t.Helper()
+	obj := crd(definition)
+	w.edit(t, obj, func() { _ = unstructured.SetNestedSlice(obj.Object, []any{version}, "spec", "versions") })
 }
 
 func gate(name string, closed bool) *gatingv1.Gate {
@@ -127,6 +196,6 @@ func chart() *source.HelmChart {
 	chart := &source.HelmChart{}
 	chart.Namespace, chart.Name, chart.UID = "default", "app", types.UID("chart")
 	chart.Generation = 1
-	chart.Spec.SourceRef = &source.Reference{Kind: source.HelmRepositoryKind, Name: "charts"}
+	chart.Spec.SourceRef = &source.Reference{Kind: gatingv1.HelmRepositoryKind, Name: "charts"}
 	return chart
 }

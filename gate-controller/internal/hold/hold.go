@@ -71,7 +71,8 @@ func On(source client.Object) Claim {
 	return claim
 }
 
-// Apply makes the claim the one that is on the source, which is then as the API server has it.
+// Apply makes the claim the one that is on the source, which is then as the API server has it. A hold is placed whatever has become
+// of the source; the release of one fails with a conflict if the source is no longer as it was given.
 func Apply(ctx context.Context, c client.Client, source client.Object, claim Claim) error {
 	kind, err := apiutil.GVKForObject(source, c.Scheme())
 	if err != nil {
@@ -83,6 +84,9 @@ func Apply(ctx context.Context, c client.Client, source client.Object, claim Cla
 	wanted.SetName(source.GetName())
 	// Apply would create a source that was deleted a moment ago; with the UID it fails instead.
 	wanted.SetUID(source.GetUID())
+	if On(source).Suspend && !claim.Suspend {
+		wanted.SetResourceVersion(source.GetResourceVersion())
+	}
 	annotations := map[string]string{}
 	if claim.Inherited != "" {
 		annotations[gatingv1.InheritedGatesAnnotation] = claim.Inherited
@@ -103,10 +107,11 @@ func Apply(ctx context.Context, c client.Client, source client.Object, claim Cla
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, source)
 }
 
-// TrimManagedFields is a cache transform that keeps of the managed fields only the entry that On reads.
+// TrimManagedFields is a cache transform that keeps of the managed fields only the entry that On reads. Gates keep all: they tell whether the
+// reason of a gate is still that of its state.
 func TrimManagedFields(in any) (any, error) {
 	obj, ok := in.(client.Object)
-	if !ok {
+	if _, isGate := in.(*gatingv1.Gate); !ok || isGate {
 		return in, nil
 	}
 	var kept []metav1.ManagedFieldsEntry

@@ -22,16 +22,13 @@ package source
 
 import (
 	"github.com/fluxcd/pkg/runtime/conditions"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
-
-// GroupVersion is the one of the sources that are gated.
-var GroupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
 // Kind is one of the kinds of sources that gates can hold.
 // +kubebuilder:object:generate=false
@@ -44,26 +41,23 @@ type Kind struct {
 }
 
 // HelmCharts inherit the gates of their HelmRepository.
-var HelmCharts = Kind{"HelmChart", func() Source { return &HelmChart{} }, func() client.ObjectList { return &HelmChartList{} }}
+var HelmCharts = Kind{gatingv1.HelmChartKind, func() Source { return &HelmChart{} }, func() client.ObjectList { return &HelmChartList{} }}
 
 // Kinds are all that gates can hold.
 var Kinds = []Kind{
-	{"GitRepository", func() Source { return &GitRepository{} }, func() client.ObjectList { return &GitRepositoryList{} }},
-	{"OCIRepository", func() Source { return &OCIRepository{} }, func() client.ObjectList { return &OCIRepositoryList{} }},
-	{"Bucket", func() Source { return &Bucket{} }, func() client.ObjectList { return &BucketList{} }},
-	{HelmRepositoryKind, func() Source { return &HelmRepository{} }, func() client.ObjectList { return &HelmRepositoryList{} }},
+	{gatingv1.GitRepositoryKind, func() Source { return &GitRepository{} }, func() client.ObjectList { return &GitRepositoryList{} }},
+	{gatingv1.OCIRepositoryKind, func() Source { return &OCIRepository{} }, func() client.ObjectList { return &OCIRepositoryList{} }},
+	{gatingv1.BucketKind, func() Source { return &Bucket{} }, func() client.ObjectList { return &BucketList{} }},
+	{gatingv1.HelmRepositoryKind, func() Source { return &HelmRepository{} }, func() client.ObjectList { return &HelmRepositoryList{} }},
 	HelmCharts,
 }
-
-// HelmRepositoryKind is the kind whose gates its charts inherit.
-const HelmRepositoryKind = "HelmRepository"
 
 // AddToScheme adds the sources to a scheme, in place of source-controller's own types.
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, kind := range Kinds {
-		scheme.AddKnownTypes(GroupVersion, kind.New(), kind.NewList())
+		scheme.AddKnownTypes(gatingv1.SourceGroupVersion, kind.New(), kind.NewList())
 	}
-	metav1.AddToGroupVersion(scheme, GroupVersion)
+	metav1.AddToGroupVersion(scheme, gatingv1.SourceGroupVersion)
 	return nil
 }
 
@@ -102,8 +96,15 @@ type Reference struct {
 
 // Status is the part of a source's status that is read, and written: the condition GatesOpen.
 type Status struct {
-	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
-	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+	ObservedGeneration     int64              `json:"observedGeneration,omitempty"`
+	LastHandledReconcileAt string             `json:"lastHandledReconcileAt,omitempty"`
+	Conditions             []metav1.Condition `json:"conditions,omitempty"`
+	Artifact               *Artifact          `json:"artifact,omitempty"`
+}
+
+// Artifact is the part of what a source has published that is read.
+type Artifact struct {
+	Revision string `json:"revision"`
 }
 
 // Gated returns itself; kinds embed it.
@@ -129,13 +130,13 @@ func References(source Source) (*gatingv1.GateReferences, error) {
 // and the two would never rest.
 func HasNoArtifact(source Source) bool {
 	_, isRepository := source.(*HelmRepository)
-	return isRepository && source.Gated().Spec.Type == "oci"
+	return isRepository && source.Gated().Spec.Type == sourcev1.HelmRepositoryTypeOCI
 }
 
 // HelmRepositoryOf returns the name of the HelmRepository that a HelmChart comes from; empty for every other source.
 func HelmRepositoryOf(source Source) string {
 	ref := source.Gated().Spec.SourceRef
-	if _, isChart := source.(*HelmChart); !isChart || ref == nil || ref.Kind != HelmRepositoryKind {
+	if _, isChart := source.(*HelmChart); !isChart || ref == nil || ref.Kind != gatingv1.HelmRepositoryKind {
 		return ""
 	}
 	return ref.Name

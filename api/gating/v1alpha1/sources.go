@@ -1,0 +1,35 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// SourceGroupVersion is that of the sources that gates can hold back.
+var SourceGroupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
+
+// The kinds of Flux's sources that gates can hold back.
+const (
+	GitRepositoryKind = "GitRepository"
+	OCIRepositoryKind = "OCIRepository"
+	BucketKind        = "Bucket"
+	// HelmRepositoryKind is the kind whose gates its HelmCharts inherit.
+	HelmRepositoryKind = "HelmRepository"
+	HelmChartKind      = "HelmChart"
+)
+
+// SourceKinds are all kinds of sources that gates can hold back.
+var SourceKinds = []string{GitRepositoryKind, OCIRepositoryKind, BucketKind, HelmRepositoryKind, HelmChartKind}

@@ -1,0 +1,70 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package marker
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// Search looks for markers in a file of any size, which it doesn't hold in memory. line is that of the first marker that key chooses
+// and that List or Set has to look at, counted from 1, or 0 if there is none. Those fields of key that are not empty choose.
+// mentions tells whether there is anything like a marker, for whatever key. Where line isn't 0, the rest was not read.
+func Search(file io.Reader, key Key) (line int, mentions bool, err error) {
+	wanted := among(key)
+	if key.Namespace != "" && key.Pipeline != "" && key.Environment != "" {
+		wanted = concerning(key)
+	}
+	lines := bufio.NewReader(file)
+	for line = 1; err == nil; line++ {
+		var text []byte
+		text, err = lines.ReadSlice('\n')
+		isLong := errors.Is(err, bufio.ErrBufferFull)
+		holds := bytes.Contains(text, []byte(setter))
+		if isLong {
+			holds, err = containsLong(lines, text)
+		}
+		mentions = mentions || holds
+		if holds && line > 1 {
+			// A byte order mark is one only where the file begins. Elsewhere it is text, and what follows it no comment line.
+			text = append([]byte("\n"), text...)
+		}
+		// Of a line that is too long to look at, anything can be.
+		if holds && (isLong || len(newSource(text).markers(wanted)) > 0) {
+			return line, true, nil
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return 0, mentions, err
+}
+
+// containsLong tells whether a line that begins with text, and goes on, may hold a marker.
+func containsLong(lines *bufio.Reader, text []byte) (holds bool, err error) {
+	var window []byte
+	for err = bufio.ErrBufferFull; ; text, err = lines.ReadSlice('\n') {
+		// What makes a marker may begin in one part and end in the next.
+		window = append(window[max(0, len(window)-len(setter)):], text...)
+		holds = holds || bytes.Contains(window, []byte(setter))
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return holds, err
+		}
+	}
+}

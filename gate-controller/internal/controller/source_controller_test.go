@@ -1,0 +1,157 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+)
+
+var errRefused = errors.New("admission webhook denied the request")
+
+func TestAHoldThatIsRefused(t *testing.T) {
+	freeze := gate("freeze", false)
+	chart := chart()
+	chart.Annotations = map[string]string{gatingv1.GatesAnnotation: "freeze"}
+	w := newWorld(t, freeze, chart)
+	w.Expect(conditions.IsTrue(w.reconcile(t, chart), gatingv1.GatesOpenCondition)).To(BeTrue())
+	told := func() metav1.Condition { return *conditions.Get(chart, gatingv1.GatesOpenCondition) }
+
+	attempts := 0
+	w.beforeApply = func() error {
+		attempts++
+		now := &source.HelmChart{}
+		w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(chart), now)).To(Succeed())
+		w.Expect(conditions.IsFalse(now, gatingv1.GatesOpenCondition)).To(BeTrue(), "closed before the hold, and whatever becomes of it")
+		return errRefused
+	}
+	w.edit(t, freeze, func() { freeze.Spec.Closed = true })
+	w.Expect(w.tryReconcile(t, chart)).To(MatchError(errRefused), "so that it is tried again")
+	w.Expect(chart.Spec.Suspend).To(BeFalse())
+	w.Expect(told().Reason).To(Equal(gatingv1.HoldFailedReason))
+	w.Expect(told().Message).To(Equal("setting spec.suspend failed: admission webhook denied the request; gate freeze is closed" + blocked))
+	w.Expect(w.events.Events).To(Receive(Equal("Warning HoldFailed refused: " + strings.TrimSuffix(told().Message, blocked))))
+
+	w.Expect(w.tryReconcile(t, chart)).To(MatchError(errRefused))
+	w.Expect(attempts).To(Equal(2))
+	w.Expect(w.events.Events).NotTo(Receive(), "that is no news")
+
+	w.beforeApply = nil
+	w.Expect(w.reconcile(t, chart).Gated().Spec.Suspend).To(BeTrue())
+	w.Expect(told().Reason).To(Equal(gatingv1.GateClosedReason))
+	w.Expect(w.events.Events).To(Receive(Equal("Normal GateClosed held: gate freeze is closed")))
+}
+
+func TestANewSourceHasItsConditionBeforeItIsSuspended(t *testing.T) {
+	chart := chart()
+	chart.Annotations = map[string]string{gatingv1.GatesAnnotation: "freeze"}
+	w := newWorld(t, gate("freeze", true), chart)
+	w.beforeApply = func() error {
+		now := &source.HelmChart{}
+		w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(chart), now)).To(Succeed())
+		w.Expect(conditions.IsFalse(now, gatingv1.GatesOpenCondition)).To(BeTrue())
+		return nil
+	}
+	w.Expect(w.reconcile(t, chart).Gated().Spec.Suspend).To(BeTrue())
+	w.Expect(w.events.Events).To(Receive(Equal("Normal GateClosed held: gate freeze is closed")))
+	w.Expect(w.events.Events).NotTo(Receive(), "it is told once")
+}
+
+func TestAReleaseThatIsRefused(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		release func(t *testing.T, w *world, freeze *gatingv1.Gate, chart *source.HelmChart)
+		event   string
+		why     string
+	}{
+		{"the gate was opened", func(t *testing.T, w *world, freeze *gatingv1.Gate, _ *source.HelmChart) {
+			w.edit(t, freeze, func() { freeze.Spec.Closed = false })
+		}, "Normal AllGatesOpen", "gate freeze is open"},
+		{"the gate was taken off the source", func(t *testing.T, w *world, _ *gatingv1.Gate, chart *source.HelmChart) {
+			w.edit(t, chart, func() { chart.Annotations = nil })
+		}, "Warning GatesRemoved", "its gates were removed; last written by field manager "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			freeze := gate("freeze", true)
+			chart := chart()
+			chart.Annotations = map[string]string{gatingv1.GatesAnnotation: "freeze"}
+			w := newWorld(t, freeze, chart)
+			w.Expect(w.reconcile(t, chart).Gated().Spec.Suspend).To(BeTrue())
+			w.Expect(w.events.Events).To(Receive())
+
+			w.beforeApply = func() error { return errRefused }
+			test.release(t, w, freeze, chart)
+			w.Expect(w.tryReconcile(t, chart)).To(MatchError(errRefused))
+			w.Expect(chart.Spec.Suspend).To(BeTrue())
+			told := conditions.Get(chart, gatingv1.GatesOpenCondition)
+			w.Expect(told.Status).To(Equal(metav1.ConditionFalse))
+			w.Expect(told.Reason).To(Equal(gatingv1.ReleaseFailedReason))
+			w.Expect(told.Message).To(And(HavePrefix("releasing the source failed: admission webhook denied the request; "+test.why), HaveSuffix(blocked)))
+			w.Expect(w.events.Events).To(Receive(Equal("Warning ReleaseFailed refused: " + strings.TrimSuffix(told.Message, blocked))))
+
+			w.beforeApply = nil
+			w.Expect(w.reconcile(t, chart).Gated().Spec.Suspend).To(BeFalse())
+			w.Expect(w.events.Events).To(Receive(HavePrefix(test.event + " released: " + test.why)))
+		})
+	}
+}
+
+func TestGatesThatChangeDuringARelease(t *testing.T) {
+	refs := func(gates ...gatingv1.GateReference) *gatingv1.GateReferences {
+		return &gatingv1.GateReferences{Refs: gates}
+	}
+	for _, test := range []struct {
+		name   string
+		before bool
+	}{
+		{"of a source that is held", true},
+		{"of a source that was never held", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			freeze := gate("freeze", test.before)
+			repository := repository(func(r *source.HelmRepository) { r.Spec.Gates = refs("freeze") })
+			w := newWorld(t, freeze, gate("closed", true), repository)
+			if test.before {
+				w.Expect(w.reconcile(t, repository).Gated().Spec.Suspend).To(BeTrue())
+				w.edit(t, freeze, func() { freeze.Spec.Closed = false })
+			}
+
+			w.beforeApply = func() error {
+				w.beforeApply = nil
+				w.edit(t, repository, func() {
+					repository.Spec.Gates = refs("closed")
+					repository.Generation++
+				})
+				return nil
+			}
+			w.neverOpen = true
+			w.reconcile(t, repository)
+			w.Expect(w.beforeApply).To(BeNil(), "the gates were changed")
+			w.Expect(repository.Spec.Suspend).To(BeTrue())
+			w.Expect(conditions.GetMessage(repository, gatingv1.GatesOpenCondition)).To(Equal("gate closed is closed" + blocked))
+		})
+	}
+}

@@ -1,0 +1,87 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+)
+
+// waker is the field manager of requests to source-controller. They are no part of the claim, which is taken back with the gates.
+const waker = "gate-controller-wake"
+
+// wake makes source-controller try again at once if the backstop has refused it before GatesOpen was True. By itself it waits for up to
+// 15 minutes after refusals, and a changed condition does not wake it. before is the condition that GatesOpen has replaced.
+func (r *SourceReconciler) wake(ctx context.Context, obj source.Source, before *metav1.Condition) error {
+	if obj.Gated().Spec.Suspend || !finished(obj) || !wasRefused(obj, !isOpenFor(before, obj.GetGeneration())) {
+		return nil
+	}
+	asleep := obj.DeepCopyObject().(source.Source)
+	annotations := map[string]string{meta.ReconcileRequestAnnotation: time.Now().Format(time.RFC3339Nano)}
+	for key, value := range obj.GetAnnotations() {
+		if key != meta.ReconcileRequestAnnotation {
+			annotations[key] = value
+		}
+	}
+	obj.SetAnnotations(annotations)
+	if err := r.Patch(ctx, obj, client.MergeFrom(asleep), client.FieldOwner(waker)); err != nil {
+		return fmt.Errorf("waking source-controller: %w", err)
+	}
+	return nil
+}
+
+// finished reports whether source-controller takes its work on the current generation to be done. It writes its conditions before the
+// artifact, so they say so even if the artifact was refused. While it still works, it publishes without being woken.
+func finished(obj source.Source) bool {
+	ready := conditions.Get(obj, meta.ReadyCondition)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == obj.GetGeneration() &&
+		!conditions.Has(obj, meta.ReconcilingCondition)
+}
+
+// wasRefused reports whether the result of that work did not reach the status. opened tells that GatesOpen has just become True. If it was True
+// before, gate-controller may have stopped before it made the request: only an old generation is certain to be from that time.
+func wasRefused(obj source.Source, opened bool) bool {
+	status := obj.Gated().Status
+	if status.ObservedGeneration < obj.GetGeneration() {
+		requested := obj.GetAnnotations()[meta.ReconcileRequestAnnotation] != status.LastHandledReconcileAt
+		return opened || !requested
+	}
+	return opened && !published(status)
+}
+
+// published reports whether the artifact is the one that the conditions tell of.
+func published(status source.Status) bool {
+	// Its message names the revision.
+	stored := apimeta.FindStatusCondition(status.Conditions, sourcev1.ArtifactInStorageCondition)
+	return status.Artifact != nil && stored != nil && strings.Contains(stored.Message, status.Artifact.Revision)
+}
+
+// isOpenFor reports whether a condition GatesOpen is True for a generation.
+func isOpenFor(condition *metav1.Condition, generation int64) bool {
+	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == generation
+}

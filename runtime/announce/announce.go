@@ -1,0 +1,88 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package announce records what happens, where people and notification-controller look for it.
+package announce
+
+import (
+	eventv1 "github.com/fluxcd/pkg/apis/event/v1beta1"
+	"github.com/fluxcd/pkg/runtime/events"
+	"k8s.io/apimachinery/pkg/runtime"
+	kuberecorder "k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/reference"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// mostPending is how many events may wait for notification-controller at a time.
+const mostPending = 1000
+
+// Announcer records Kubernetes' events, and posts them to notification-controller, without keeping its caller waiting. Flux's
+// recorder tries for half a minute when that doesn't answer; gates and promotions must not wait for it.
+type Announcer struct {
+	scheme           *runtime.Scheme
+	kubernetes, flux kuberecorder.EventRecorder
+	// pending has room for events that are being posted.
+	pending chan struct{}
+}
+
+// New returns an Announcer for a controller, and the address of notification-controller, which may be empty.
+func New(mgr ctrl.Manager, address, controller string) (*Announcer, error) {
+	kubernetes, err := events.NewRecorder(mgr, ctrl.Log, "", controller)
+	if err != nil {
+		return nil, err
+	}
+	// The fake one drops what it is given: Kubernetes' own events are recorded already.
+	flux, err := events.NewRecorderForScheme(mgr.GetScheme(), &kuberecorder.FakeRecorder{}, ctrl.Log, address, controller)
+	return To(mgr.GetScheme(), kubernetes, flux), err
+}
+
+// To returns an Announcer that records events about objects of the scheme with these recorders, of which only the former is waited for.
+func To(scheme *runtime.Scheme, kubernetes, flux kuberecorder.EventRecorder) *Announcer {
+	return &Announcer{scheme: scheme, kubernetes: kubernetes, flux: flux, pending: make(chan struct{}, mostPending)}
+}
+
+// Event records an event that tells of the last write of an object.
+func (a *Announcer) Event(obj client.Object, eventType, reason, message string) {
+	a.EventOn(obj, obj, eventType, reason, message)
+}
+
+// EventOn records an event on an object that tells of the last write of another one. It isn't posted if too many are waiting already.
+func (a *Announcer) EventOn(obj runtime.Object, written client.Object, eventType, reason, message string) {
+	a.kubernetes.Event(obj, eventType, reason, message)
+	select {
+	case a.pending <- struct{}{}:
+	default:
+		ctrl.Log.WithName("events").Info("an event was not posted: notification-controller does not answer", "reason", reason, "message", message)
+		return
+	}
+	obj, metadata := obj.DeepCopyObject(), a.metadata(obj, written)
+	go func() {
+		defer func() { <-a.pending }()
+		a.flux.AnnotatedEventf(obj, metadata, eventType, reason, "%s", message)
+	}()
+}
+
+// metadata has the token by which notification-controller tells an event from an earlier one with the same message. It drops the second
+// of two that have the same token within five minutes: a gate that is closed, opened and closed again would be taken for open.
+func (a *Announcer) metadata(obj runtime.Object, written client.Object) map[string]string {
+	ref, err := reference.GetReference(a.scheme, obj)
+	if err != nil {
+		return nil // the recorder says so
+	}
+	// notification-controller looks for it under the API group of the object alone.
+	return map[string]string{ref.GroupVersionKind().Group + "/" + eventv1.MetaTokenKey: written.GetResourceVersion()}
+}
