@@ -25,13 +25,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/acl"
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	fluxcontroller "github.com/fluxcd/pkg/runtime/controller"
-	"github.com/fluxcd/pkg/runtime/leaderelection"
-	"github.com/fluxcd/pkg/runtime/logger"
-	"github.com/fluxcd/pkg/runtime/pprof"
-	"github.com/fluxcd/pkg/runtime/probes"
 	flag "github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -39,55 +34,58 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	gitopsv1 "github.com/sluice-toolkit/sluice/api/gitops/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/approval"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/controller"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/endpoint"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/leafcluster"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
+	"github.com/sluice-toolkit/sluice/runtime/announce"
+	"github.com/sluice-toolkit/sluice/runtime/gates"
+	"github.com/sluice-toolkit/sluice/runtime/manager"
 )
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=flux-system,verbs=get;create;update;patch
+// Who may create objects can't be restricted to names.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=flux-system,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=pipeline-controller-leader-election,namespace=flux-system,verbs=get;update
 
 const controllerName = "pipeline-controller"
 
 type options struct {
-	metricsAddr, eventsAddr, healthAddr string
-	concurrent                          int
-	client                              fluxclient.Options
-	log                                 logger.Options
-	leaderElection                      leaderelection.Options
-	rateLimiter                         fluxcontroller.RateLimiterOptions
-	watch                               fluxcontroller.WatchOptions
-	acl                                 acl.Options
-	approval                            approval.Options
+	manager.Options
+	eventsAddr                       string
+	concurrent, concurrentPromotions int
+	network                          hostnet.Network
+	endpoint                         endpoint.Options
 }
 
 func (o *options) bind(flags *flag.FlagSet) {
-	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "The address the metric endpoint binds to.")
+	o.BindFlags(flags)
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver. Promotions by notification are posted to it.")
-	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "The address the health endpoint binds to.")
 	flags.IntVar(&o.concurrent, "concurrent", 4, "The number of Pipelines that are reconciled at the same time.")
-	o.client.BindFlags(flags)
-	o.log.BindFlags(flags)
-	o.leaderElection.BindFlags(flags)
-	o.rateLimiter.BindFlags(flags)
-	o.watch.BindFlags(flags)
-	o.acl.BindFlags(flags)
-	o.approval.BindFlags(flags)
+	flags.IntVar(&o.concurrentPromotions, "concurrent-promotions", 24,
+		"The number of promotions that are carried out at the same time, and of pull requests that are looked at. "+
+			"One namespace has at most a third of them, one Git host half, and one Git host of a namespace a sixth.")
+	flags.BoolVar(&o.network.AllowLoopback, "allow-loopback-git-hosts", false,
+		"Allow Git hosts at loopback addresses, for tests. Whoever may create Pipelines can then have the controller connect to its own container.")
+	o.endpoint.BindFlags(flags)
 }
 
 func main() {
 	var opts options
 	opts.bind(flag.CommandLine)
 	flag.Parse()
-	logger.SetLogger(logger.NewLogger(opts.log))
+	opts.Prepare()
 
 	if err := run(ctrl.SetupSignalHandler(), opts); err != nil {
 		ctrl.Log.WithName("setup").Error(err, "stopped")
@@ -102,40 +100,23 @@ func run(ctx context.Context, opts options) error {
 	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
 	utilruntime.Must(gitopsv1.AddToScheme(scheme))
 
-	selector, err := fluxcontroller.GetWatchSelector(opts.watch)
+	selector, err := fluxcontroller.GetWatchSelector(opts.Watch)
 	if err != nil {
 		return err
 	}
-	cacheOptions := cache.Options{
-		ByObject: map[client.Object]cache.ByObject{&pipelinesv1.Pipeline{}: {Label: selector}},
-	}
-	namespace := os.Getenv("RUNTIME_NAMESPACE")
-	// A controller of one namespace sees no others.
-	onlyNamespace := ""
-	if !opts.watch.AllNamespaces {
-		onlyNamespace = namespace
-		cacheOptions.DefaultNamespaces = map[string]cache.Config{namespace: {}}
-	}
-
-	mgr, err := ctrl.NewManager(fluxclient.GetConfigOrDie(opts.client), ctrl.Options{
-		Scheme:                        scheme,
-		Logger:                        ctrl.Log,
-		Cache:                         cacheOptions,
-		Metrics:                       metricsserver.Options{BindAddress: opts.metricsAddr, ExtraHandlers: pprof.GetHandlers()},
-		HealthProbeBindAddress:        opts.healthAddr,
-		LeaderElection:                opts.leaderElection.Enable,
-		LeaderElectionReleaseOnCancel: opts.leaderElection.ReleaseOnCancel,
-		LeaseDuration:                 &opts.leaderElection.LeaseDuration,
-		RenewDeadline:                 &opts.leaderElection.RenewDeadline,
-		RetryPeriod:                   &opts.leaderElection.RetryPeriod,
-		LeaderElectionID:              leaderElectionID(opts.watch.LabelSelector),
-		LeaderElectionNamespace:       namespace,
+	mgr, err := opts.New(controllerName, fluxclient.GetConfigOrDie(opts.Client), ctrl.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{
+				&pipelinesv1.Pipeline{}:          {Label: selector},
+				&pipelinesv1.PromotionApproval{}: {Transform: controller.TrimApproval},
+			},
+		},
 	})
 	if err != nil {
 		return err
 	}
-	probes.SetupChecks(mgr, ctrl.Log.WithName("setup"))
-	announcer, err := controller.NewAnnouncer(mgr, opts.eventsAddr, controllerName)
+	announcer, err := announce.New(mgr, opts.eventsAddr, controllerName)
 	if err != nil {
 		return err
 	}
@@ -149,36 +130,47 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	noCrossNamespaceRefs := opts.acl.NoCrossNamespaceRefs || !opts.watch.AllNamespaces
 	clusters, err := leafcluster.New(leafcluster.Options{
 		Config:               mgr.GetConfig(),
 		Client:               mgr.GetHTTPClient(),
 		Objects:              uncached,
 		Mapper:               mgr.GetRESTMapper(),
-		Namespace:            onlyNamespace,
-		NoCrossNamespaceRefs: noCrossNamespaceRefs,
+		Namespace:            opts.OnlyNamespace(),
+		NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(),
+		NamespaceLabels: func(ctx context.Context, name string) (map[string]string, error) {
+			return gates.NamespaceLabels(ctx, mgr.GetClient(), name)
+		},
 	})
 	if err != nil {
 		return err
 	}
+	ownName := approval.OwnName(mgr.GetClient())
+	actions, polls := workpool.New(workpool.Share(opts.concurrentPromotions)), workpool.New(workpool.Share(opts.concurrentPromotions))
 	reconciler := &controller.PipelineReconciler{
 		Client:               mgr.GetClient(),
 		Announcer:            announcer,
 		Live:                 mgr.GetAPIReader(),
-		PullRequests:         &promote.PullRequests{Secrets: mgr.GetAPIReader(), Hosts: scm.NewHosts(), Clones: clones},
+		PullRequests:         promote.NewPullRequests(mgr.GetAPIReader(), scm.NewHosts(opts.network), clones),
 		Notifications:        &promote.Notifications{Address: opts.eventsAddr, Controller: controllerName},
 		Targets:              clusters,
-		NoCrossNamespaceRefs: noCrossNamespaceRefs,
+		Actions:              actions,
+		Polls:                polls,
+		HTTPApprover:         ownName,
+		NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(),
 		Now:                  time.Now,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{
 		Concurrent:  opts.concurrent,
-		RateLimiter: fluxcontroller.GetRateLimiter(opts.rateLimiter),
-		Targets:     clusters,
+		RateLimiter: fluxcontroller.GetRateLimiter(opts.RateLimiter),
+		Sources:     []source.Source{clusters, actions, polls},
+		Confined:    opts.OnlyNamespace() != "",
 	}); err != nil {
 		return err
 	}
-	if err := approval.SetupWithManager(mgr, opts.approval); err != nil {
+	if err := errors.Join(mgr.Add(ctrlmanager.RunnableFunc(actions.Drain)), mgr.Add(ctrlmanager.RunnableFunc(polls.Drain))); err != nil {
+		return err
+	}
+	if err := endpoint.SetupWithManager(mgr, opts.endpoint, ownName); err != nil {
 		return err
 	}
 	if err := errors.Join(
@@ -188,13 +180,4 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	return errors.Join(mgr.Start(ctx), clones.Close())
-}
-
-// leaderElectionID is one for each shard, so that each has a leader of its own.
-func leaderElectionID(labelSelector string) string {
-	const id = controllerName + "-leader-election"
-	if labelSelector == "" {
-		return id
-	}
-	return leaderelection.GenerateID(id, labelSelector)
 }

@@ -14,13 +14,19 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
+// Package approval decides on approvals of promotions by machines that have no account of the cluster and sign what they ask. All it does is
+// make PromotionApprovals, in the name of the controller: whether and when a promotion goes ahead is decided elsewhere.
+//
+// A stranger learns nothing from it about what exists. Whatever is wrong with who asks, or with what they name, the answer is the
+// same, after the same steps: a look into the cache, one read of a Secret, one MAC. What remains is by how much the API server
+// answers faster for a Secret that doesn't exist than for one that does.
 package approval
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -43,127 +49,219 @@ var (
 	decoyKey    = make([]byte, 32)
 )
 
-// unavailable is a failure of the API server, and no one's fault who asks.
+// Creator creates objects.
+type Creator interface {
+	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
+}
+
+// Approver makes approvals.
+type Approver struct {
+	// Reader reads Pipelines and PromotionApprovals, from a cache.
+	Reader client.Reader
+	// Secrets reads Secrets past any cache.
+	Secrets client.Reader
+	// Creator creates PromotionApprovals.
+	Creator Creator
+	// Username returns the name that the API server knows the controller by, the only one in which it can approve.
+	Username func(context.Context) (string, error)
+	// AllowLegacySignatures accepts signatures of the body alone. Such a request can be repeated by whoever sees it, for ever, and for
+	// other promotions too.
+	AllowLegacySignatures bool
+	// Now tells the time.
+	Now func() time.Time
+	// Log takes what was approved and what was refused, and why.
+	Log logr.Logger
+}
+
+// Made is an approval that there is now.
+type Made struct {
+	// Name is that of the PromotionApproval.
+	Name string
+	// New reports whether it was made just now.
+	New bool
+}
+
+// Reason is why there is no approval.
+type Reason int
+
+const (
+	// Unauthenticated is all that strangers are told.
+	Unauthenticated Reason = iota
+	// Unavailable is a failure of the API server, and no one's fault who asks.
+	Unavailable
+	// Malformed is a request that can't be understood.
+	Malformed
+	// Denied is an approval that would not count.
+	Denied
+	// NotWaiting is an approval of what does not wait for one.
+	NotWaiting
+)
+
+// Refusal is the error of who gets no approval.
+type Refusal struct {
+	Reason  Reason
+	Message string
+	// Waiting is the revision that does wait for approval, if there is one.
+	Waiting string
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+func refuse(reason Reason, format string, args ...any) (Made, error) {
+	return Made{}, &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// unavailable is a failure of the API server.
 type unavailable struct{ error }
 
-// approve answers a request for approval.
-func (s *Server) approve(ctx context.Context, r *http.Request, asked promotion, body []byte) answer {
-	log := s.Log.WithValues("pipeline", types.NamespacedName{Namespace: asked.namespace, Name: asked.pipeline}.String(),
-		"environment", asked.environment, "revision", asked.revision, "client", r.RemoteAddr)
+// Approve approves what a request asks for, if it is signed for that. An error is a Refusal.
+func (a *Approver) Approve(ctx context.Context, request Request) (Made, error) {
+	asked := request.Promotion
+	log := a.Log.WithValues("pipeline", types.NamespacedName{Namespace: asked.Namespace, Name: asked.Pipeline}.String(),
+		"environment", asked.Environment, "revision", asked.Revision, "client", request.Client)
 
-	pipeline, err := s.authenticate(ctx, r, asked, body)
+	pipeline, signature, err := a.authenticate(ctx, request)
 	var down unavailable
 	switch {
 	case errors.As(err, &down):
 		log.Error(down.error, "an approval could not be checked")
-		return failure(http.StatusServiceUnavailable, "the API server does not answer")
+		return refuse(Unavailable, "the API server does not answer")
 	case err != nil:
 		log.Info("refused an approval", "why", err.Error())
-		return unauthorized()
+		return refuse(Unauthenticated, "unauthorized")
 	}
-	return s.decide(ctx, log, pipeline, asked, body)
+	return a.decide(ctx, log, pipeline, asked, signature, request.Body)
 }
 
 // decide answers who may ask.
-func (s *Server) decide(ctx context.Context, log logr.Logger, pipeline *pipelinesv1.Pipeline, asked promotion, body []byte) answer {
+func (a *Approver) decide(ctx context.Context, log logr.Logger, pipeline *pipelinesv1.Pipeline, asked Promotion, signature signature, body []byte) (Made, error) {
 	comment, err := readComment(body)
 	if err != nil {
-		return failure(http.StatusBadRequest, "%s", err)
+		return refuse(Malformed, "%s", err)
 	}
 	if !pipeline.DeletionTimestamp.IsZero() {
-		return failure(http.StatusUnprocessableEntity, "the Pipeline is being deleted")
+		return refuse(NotWaiting, "the Pipeline is being deleted")
 	}
-	user, err := s.Username(ctx)
+	if !pipeline.PromotionInto(pipeline.Environment(asked.Environment)).CountsHTTP() {
+		return refuse(Denied, "approvals by HTTP don't count for promotions into environment %s: approvals.http is false", asked.Environment)
+	}
+	user, err := a.Username(ctx)
 	if err != nil {
 		log.Error(err, "asking for the controller's own name failed")
-		return failure(http.StatusServiceUnavailable, "the API server does not answer")
+		return refuse(Unavailable, "the API server does not answer")
 	}
 	approvalOf := func(rev string) *pipelinesv1.PromotionApproval {
-		spec := pipelinesv1.PromotionApprovalSpec{Environment: asked.environment, Revision: rev, ApprovedBy: user, Comment: comment}
+		spec := pipelinesv1.PromotionApprovalSpec{Environment: asked.Environment, Revision: rev, ApprovedBy: user, Comment: comment}
 		spec.PipelineRef.Name = pipeline.Name
 		return pipelinesv1.NewPromotionApproval(pipeline.Namespace, spec)
 	}
-	// It is made of the revision as status tells it, so that it is the same one however the request writes that.
-	waiting := waitingRevision(pipeline, asked.environment)
-	if revision.Equal(waiting, asked.revision) {
-		return s.create(ctx, log, pipeline, approvalOf(waiting))
+	// It is made of the revision as status names it, so that it is the same one when the request has the digest alone. Another name is
+	// not what the request has approved.
+	waiting := waitingPromotion(pipeline, asked.Environment)
+	if waiting != nil && revision.Names(asked.Revision, waiting.Revision) {
+		if signature.precedes(waiting.StartTime) {
+			return signedBefore(waiting, signature)
+		}
+		return a.create(ctx, log, pipeline, approvalOf(waiting.Revision))
 	}
 	// A promotion waits no more once it has its approvals. Who asks again, since the answer got lost, is told the same.
-	if current := pipeline.Status.Revision; revision.Equal(current, asked.revision) {
-		made := approvalOf(current)
-		if s.Reader.Get(ctx, client.ObjectKeyFromObject(made), made) == nil && made.Concerns(pipeline) {
-			return answer{code: http.StatusOK, body: details{Approval: made.Name}}
+	if promoted := pipeline.Status.RevisionInto(asked.Environment); revision.Names(asked.Revision, promoted) {
+		wanted, made := approvalOf(promoted), &pipelinesv1.PromotionApproval{}
+		if a.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), made) == nil && made.Concerns(pipeline) && made.Spec.Repeats(wanted.Spec) {
+			return Made{Name: made.Name}, nil
 		}
 	}
-	return notWaiting(asked.environment, waiting)
+	return notWaiting(asked.Environment, waiting)
 }
 
-func notWaiting(env, waiting string) answer {
-	if waiting == "" {
-		return failure(http.StatusUnprocessableEntity, "nothing waits for approval in environment %s", env)
+func notWaiting(env string, waiting *pipelinesv1.PromotionRecord) (Made, error) {
+	if waiting == nil {
+		return refuse(NotWaiting, "nothing waits for approval in environment %s", env)
 	}
-	refused := failure(http.StatusUnprocessableEntity, "environment %s waits for approval of another revision: %s", env, waiting)
-	refused.body.Waiting = waiting
-	return refused
-}
-
-func waitingRevision(pipeline *pipelinesv1.Pipeline, env string) string {
-	if status := pipeline.Status.Environments[env]; status != nil {
-		return status.WaitingApproval.Revision
+	return Made{}, &Refusal{
+		Reason: NotWaiting, Message: fmt.Sprintf("environment %s waits for approval of another revision: %s", env, waiting.Revision),
+		Waiting: waiting.Revision,
 	}
-	return ""
 }
 
-func (s *Server) create(ctx context.Context, log logr.Logger, pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval) answer {
-	err := s.Creator.Create(ctx, approval)
+func signedBefore(waiting *pipelinesv1.PromotionRecord, signature signature) (Made, error) {
+	return Made{}, &Refusal{
+		Reason: NotWaiting,
+		Message: fmt.Sprintf("the request was signed at %s, before this promotion began at %s: sign another one, by a clock that is right",
+			signature.signed.UTC().Format(time.RFC3339), waiting.StartTime.UTC().Format(time.RFC3339)),
+		Waiting: waiting.Revision,
+	}
+}
+
+// waitingPromotion returns the promotion into an environment if it waits for approval.
+func waitingPromotion(pipeline *pipelinesv1.Pipeline, env string) *pipelinesv1.PromotionRecord {
+	status := pipeline.Status.Environments[env]
+	if status == nil || status.Promotion == nil || status.WaitingApproval.Revision != status.Promotion.Revision {
+		return nil
+	}
+	return status.Promotion
+}
+
+func (a *Approver) create(ctx context.Context, log logr.Logger, pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval) (Made, error) {
+	err := a.Creator.Create(ctx, approval)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		if s.Reader.Get(ctx, client.ObjectKeyFromObject(approval), approval) == nil && !approval.Concerns(pipeline) {
-			return failure(http.StatusServiceUnavailable, "the approval of a deleted Pipeline of that name has yet to be collected")
-		}
-		return answer{code: http.StatusOK, body: details{Approval: approval.Name}}
+		return a.repeat(ctx, pipeline, approval)
 	case err != nil:
 		log.Error(err, "making an approval failed")
-		return failure(http.StatusServiceUnavailable, "the approval could not be made: the controller's log says why")
+		return refuse(Unavailable, "the approval could not be made: the controller's log says why")
 	}
 	log.Info("approved", "approval", approval.Name)
-	return answer{code: http.StatusCreated, body: details{Approval: approval.Name}}
+	return Made{Name: approval.Name, New: true}, nil
 }
 
-// authenticate returns the Pipeline if the request is signed with the key of the promotion that it asks to approve.
-func (s *Server) authenticate(ctx context.Context, r *http.Request, asked promotion, body []byte) (*pipelinesv1.Pipeline, error) {
+// repeat answers who has approved before, unless something else has the name of their approval.
+func (a *Approver) repeat(ctx context.Context, pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval) (Made, error) {
+	made := &pipelinesv1.PromotionApproval{}
+	found := a.Reader.Get(ctx, client.ObjectKeyFromObject(approval), made) == nil
+	switch {
+	case found && !made.Concerns(pipeline):
+		return refuse(Unavailable, "the approval of a deleted Pipeline of that name has yet to be collected")
+	case found && !made.Spec.Repeats(approval.Spec):
+		return refuse(Unavailable, "PromotionApproval %s is in the way, which approves something else: delete it", made.Name)
+	}
+	return Made{Name: approval.Name}, nil
+}
+
+// authenticate returns the Pipeline, and the signature, if the request is signed with the key of the promotion that it asks to approve.
+func (a *Approver) authenticate(ctx context.Context, request Request) (*pipelinesv1.Pipeline, signature, error) {
 	// A signature without form, or out of time, is refused before anything is looked up.
-	signature, err := s.readSignature(r, body)
+	signed, err := a.readSignature(request)
 	if err != nil {
-		return nil, err
+		return nil, signature{}, err
 	}
-	pipeline, secret, unknown := s.find(ctx, asked)
+	pipeline, secret, unknown := a.find(ctx, request.Promotion)
 	if ctx.Err() != nil {
-		return nil, unavailable{ctx.Err()}
+		return nil, signature{}, unavailable{ctx.Err()}
 	}
-	key, missing := s.readKey(ctx, secret)
-	matches := signature.matches(key)
+	key, missing := a.readKey(ctx, secret)
+	matches := signed.matches(key)
 	var down unavailable
 	switch {
 	case errors.As(missing, &down):
-		return nil, down
+		return nil, signature{}, down
 	case unknown != nil:
-		return nil, unknown
+		return nil, signature{}, unknown
 	case missing != nil:
-		return nil, missing
+		return nil, signature{}, missing
 	case !matches:
-		return nil, errors.New("the signature is of something else, or with another key")
+		return nil, signature{}, errors.New("the signature is of something else, or with another key")
 	}
-	return pipeline, nil
+	return pipeline, signed, nil
 }
 
 // find returns the Pipeline, and the Secret that requests for approval are signed with. With an error, it is the decoy.
-func (s *Server) find(ctx context.Context, asked promotion) (*pipelinesv1.Pipeline, types.NamespacedName, error) {
+func (a *Approver) find(ctx context.Context, asked Promotion) (*pipelinesv1.Pipeline, types.NamespacedName, error) {
 	pipeline := &pipelinesv1.Pipeline{}
-	if err := s.Reader.Get(ctx, types.NamespacedName{Namespace: asked.namespace, Name: asked.pipeline}, pipeline); err != nil {
+	if err := a.Reader.Get(ctx, types.NamespacedName{Namespace: asked.Namespace, Name: asked.Pipeline}, pipeline); err != nil {
 		return nil, decoySecret, err
 	}
-	env := pipeline.Environment(asked.environment)
+	env := pipeline.Environment(asked.Environment)
 	if env == nil {
 		return nil, decoySecret, errors.New("the Pipeline has no such environment")
 	}
@@ -180,9 +278,9 @@ func (s *Server) find(ctx context.Context, asked promotion) (*pipelinesv1.Pipeli
 }
 
 // readKey reads the key that requests are signed with. With an error, it is the decoy.
-func (s *Server) readKey(ctx context.Context, name types.NamespacedName) ([]byte, error) {
+func (a *Approver) readKey(ctx context.Context, name types.NamespacedName) ([]byte, error) {
 	var secret corev1.Secret
-	err := s.Secrets.Get(ctx, name, &secret)
+	err := a.Secrets.Get(ctx, name, &secret)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return decoyKey, err

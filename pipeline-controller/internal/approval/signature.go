@@ -26,6 +26,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -42,11 +44,13 @@ const (
 // signature is what a request claims to be signed with, and what that is a MAC of.
 type signature struct {
 	message, mac []byte
+	// signed is when, in whole seconds; zero for a legacy signature, which doesn't tell.
+	signed time.Time
 }
 
 // readSignature takes the signature from a request. An error tells the log, and no one else, what is wrong with it.
-func (s *Server) readSignature(r *http.Request, body []byte) (signature, error) {
-	given, err := header(r, SignatureHeader)
+func (a *Approver) readSignature(request Request) (signature, error) {
+	given, err := header(request.Header, SignatureHeader)
 	if err != nil {
 		return signature{}, err
 	}
@@ -55,36 +59,44 @@ func (s *Server) readSignature(r *http.Request, body []byte) (signature, error) 
 	if !ok || err != nil || len(mac) != sha256.Size {
 		return signature{}, fmt.Errorf("%s is not 'sha256=' and %d hexadecimal digits", SignatureHeader, hex.EncodedLen(sha256.Size))
 	}
-	if s.AllowLegacySignatures && len(r.Header.Values(TimestampHeader)) == 0 {
-		return signature{message: body, mac: mac}, nil
+	if a.AllowLegacySignatures && len(request.Header.Values(TimestampHeader)) == 0 {
+		return signature{message: request.Body, mac: mac}, nil
 	}
-	timestamp, err := header(r, TimestampHeader)
+	timestamp, err := header(request.Header, TimestampHeader)
 	if err != nil {
 		return signature{}, err
 	}
-	if err := s.checkTimestamp(timestamp); err != nil {
+	signed, err := a.readTimestamp(timestamp)
+	if err != nil {
 		return signature{}, err
 	}
-	return signature{message: message(r.Method, r.RequestURI, timestamp, body), mac: mac}, nil
+	return signature{message: message(request.Method, request.Target, timestamp, request.Body), mac: mac, signed: signed}, nil
 }
 
-func header(r *http.Request, name string) (string, error) {
-	values := r.Header.Values(name)
+func header(from http.Header, name string) (string, error) {
+	values := from.Values(name)
 	if len(values) != 1 {
 		return "", fmt.Errorf("%d headers %s instead of one", len(values), name)
 	}
 	return values[0], nil
 }
 
-func (s *Server) checkTimestamp(timestamp string) error {
+func (a *Approver) readTimestamp(timestamp string) (time.Time, error) {
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || strconv.FormatInt(seconds, 10) != timestamp {
-		return errors.New(TimestampHeader + " is not a number of seconds")
+		return time.Time{}, errors.New(TimestampHeader + " is not a number of seconds")
 	}
-	if now := s.Now(); seconds < now.Add(-maxSkew).Unix() || seconds > now.Add(maxSkew).Unix() {
-		return fmt.Errorf("%s is more than %s from now", TimestampHeader, maxSkew)
+	if now := a.Now(); seconds < now.Add(-maxSkew).Unix() || seconds > now.Add(maxSkew).Unix() {
+		return time.Time{}, fmt.Errorf("%s is more than %s from now", TimestampHeader, maxSkew)
 	}
-	return nil
+	return time.Unix(seconds, 0), nil
+}
+
+// precedes reports whether the request was signed before a promotion began. Such a one was made for an earlier promotion, and whoever has
+// seen it could repeat it. Both times are whole seconds: one of the same second counts. A client whose clock is behind is refused for as
+// long as that, and one whose clock is ahead could be repeated for as long as that.
+func (s signature) precedes(began metav1.Time) bool {
+	return !s.signed.IsZero() && s.signed.Before(began.Time)
 }
 
 // message is what is signed. No two requests have the same one: the parts before the body hold no line feed.

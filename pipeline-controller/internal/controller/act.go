@@ -20,25 +20,101 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
 )
 
 // actionTimeout bounds an action: cloning a repository of some hundred megabytes takes a while.
 const actionTimeout = 5 * time.Minute
 
+const (
+	// calledOffWait is how long after an action was called off the Pipeline is looked at again, should no event do it before.
+	calledOffWait = 5 * time.Second
+	// stepRetry is how long after a step that failed the Pipeline is looked at again.
+	stepRetry = 5 * time.Second
+)
+
+// actionTask takes the action that is planned for a Pipeline, or does chores if there are many.
+func (r *PipelineReconciler) actionTask(pipeline *pipelinesv1.Pipeline, next plan.Plan) workpool.Task {
+	name := client.ObjectKeyFromObject(pipeline)
+	var promotion promote.Promotion
+	if next.Action != nil {
+		planned := *pipeline
+		planned.Status = next.Status
+		promotion, _ = promotionOf(&planned, next.Action.Environment)
+	}
+	return workpool.Task{Key: name.String(), Pipeline: name, Host: hostOf(promotion), Run: func(ctx context.Context) time.Duration {
+		again, err := r.step(ctx, name)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "a step of the Pipeline failed")
+			return stepRetry
+		}
+		return again
+	}}
+}
+
+// hostOf names the Git host of a promotion. Notifications have none: all go to the operator's own notification-controller.
+func hostOf(promotion promote.Promotion) string {
+	if promotion.Strategy.PullRequest == nil {
+		return ""
+	}
+	return scm.HostName(promotion.Strategy.PullRequest.URL)
+}
+
+// step plans once more, since the task may have waited long for its turn, and takes the action of the plan: a single one, so that
+// others have their turn. It returns how long after that the Pipeline is to be reconciled.
+func (r *PipelineReconciler) step(ctx context.Context, name types.NamespacedName) (again time.Duration, err error) {
+	pipeline := &pipelinesv1.Pipeline{}
+	if err := r.Get(ctx, name, pipeline); err != nil || !pipeline.DeletionTimestamp.IsZero() {
+		return 0, client.IgnoreNotFound(err)
+	}
+	world, wait, err := r.observe(ctx, pipeline)
+	if err != nil || wait > 0 {
+		return wait, err
+	}
+	next := plan.Next(world)
+	chores := r.choresFor(pipeline, world, next)
+	if len(chores) > fewChores {
+		ctrl.LoggerFrom(ctx).Info("deleting approvals of other revisions, and taking over those of this one", "pipeline", name, "approvals", len(chores))
+		result, err := conflictIsNews(doAll(ctx, chores[:min(len(chores), mostChores)]))
+		return max(result.RequeueAfter, choresPause), err
+	}
+	if next.Action == nil {
+		return 0, nil
+	}
+	if err := r.settle(ctx, pipeline, chores, next); err != nil {
+		result, err := conflictIsNews(err)
+		return result.RequeueAfter, err
+	}
+	outcome := r.act(ctx, pipeline, world.Approvals, *next.Action)
+	if err := r.record(ctx, pipeline, *next.Action, outcome); err != nil {
+		return 0, err
+	}
+	if outcome.CalledOff() {
+		// The cache has yet to show why, and will bring the Pipeline back when it does.
+		return calledOffWait, nil
+	}
+	return 0, nil
+}
+
 // act carries an action out that this Pipeline's status has claimed.
-func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipeline, action plan.Action) plan.Outcome {
+func (r *PipelineReconciler) act(
+	ctx context.Context, pipeline *pipelinesv1.Pipeline, approvals []pipelinesv1.PromotionApproval, action plan.Action,
+) plan.Outcome {
 	promotion, ok := promotionOf(pipeline, action.Environment)
 	if !ok {
 		return plan.Outcome{Err: errors.New("the promotion is no longer configured")}
@@ -48,9 +124,10 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 	ctrl.LoggerFrom(ctx).Info("acting", "action", action.Kind, "environment", action.Environment, "revision", action.Revision)
 
 	recorded := pipeline.Status.Environments[action.Environment].Promotion.PullRequest
-	confirm := func(ctx context.Context) (string, error) { return r.confirm(ctx, pipeline, action) }
+	confirm := func(ctx context.Context) (string, error) { return r.confirm(ctx, pipeline, approvals, action) }
 	switch action.Kind {
 	case plan.OpenPullRequest:
+		promotion.Earlier = promote.Earlier{Promoted: plan.Promoted(&pipeline.Status), Merged: plan.Merged(&pipeline.Status)}
 		return r.PullRequests.Open(ctx, promotion, confirm)
 	case plan.Notify:
 		// Cut off halfway it may have been delivered or not. It has a timeout of its own.
@@ -58,8 +135,8 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 		return r.Notifications.Notify(ctx, promotion, confirm)
 	case plan.Renew:
 		return r.seenAnew(pipeline, action, r.PullRequests.Renew(ctx, promotion, recorded, confirm))
-	case plan.ReportGates:
-		return r.PullRequests.ReportGates(ctx, promotion, recorded, action.Gates)
+	case plan.ReportPreconditions:
+		return r.PullRequests.ReportPreconditions(ctx, promotion, recorded, action.CommitStatus)
 	case plan.Merge:
 		return r.seenAnew(pipeline, action, r.PullRequests.Merge(ctx, promotion, recorded, confirm))
 	default:
@@ -70,14 +147,16 @@ func (r *PipelineReconciler) act(ctx context.Context, pipeline *pipelinesv1.Pipe
 // seenAnew has the pull request looked at once it has changed.
 func (r *PipelineReconciler) seenAnew(pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) plan.Outcome {
 	if outcome.Err == nil {
-		r.looks.forget(pipeline.UID, action.Environment)
+		r.polls.forget(pipeline.UID, action.Environment)
 	}
 	return outcome
 }
 
 // confirm looks once more, on fresh reads, whether the promotion may go ahead. It is asked right before the outside world is
-// touched: minutes may have passed since the plan, and what the plan saw came from a cache.
-func (r *PipelineReconciler) confirm(ctx context.Context, planned *pipelinesv1.Pipeline, action plan.Action) (string, error) {
+// touched: minutes may have passed since the plan, and what the plan saw, its approvals too, came from a cache.
+func (r *PipelineReconciler) confirm(
+	ctx context.Context, planned *pipelinesv1.Pipeline, approvals []pipelinesv1.PromotionApproval, action plan.Action,
+) (string, error) {
 	fresh := &pipelinesv1.Pipeline{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(planned), fresh); err != nil {
 		return "", fmt.Errorf("reading the Pipeline once more: %w", err)
@@ -87,27 +166,23 @@ func (r *PipelineReconciler) confirm(ctx context.Context, planned *pipelinesv1.P
 	}
 	env := fresh.Environment(action.Environment)
 	promotion := fresh.PromotionInto(env)
-	gates, err := r.findGates(ctx, r.Live, fresh)
+	var refs []gatingv1.GateReference
+	if promotion.Gates != nil {
+		refs = promotion.Gates.Refs // those of other environments don't matter here, and could be 64 times as many
+	}
+	gates, err := r.findGates(ctx, r.Live, fresh.Namespace, refs)
 	if err != nil {
 		return "", err
 	}
-	approvals, err := approvalsOf(ctx, r.Live, fresh)
+	byHTTP, err := r.httpApprover(ctx, fresh)
 	if err != nil {
 		return "", err
 	}
-	return unmet(precondition.Evaluate(precondition.Input{
-		Environment: env.Name, Revision: action.Revision, Promotion: promotion, Gates: gates, Approvals: approvals,
-	})), nil
-}
-
-func unmet(results []precondition.Result) string {
-	var why []string
-	for _, result := range results {
-		if !result.Met {
-			why = append(why, result.Message)
-		}
+	world := plan.World{Pipeline: fresh, Gates: gates, Approvals: approvals, HTTPApprover: byHTTP, Now: r.Now()}
+	if world.Approvals, err = r.stillThere(ctx, fresh, world.PreconditionsOf(action)); err != nil {
+		return "", err
 	}
-	return strings.Join(why, "; ")
+	return precondition.Unmet(precondition.Evaluate(world.PreconditionsOf(action))), nil
 }
 
 // record writes what came of an action. The action has happened, so that the write is repeated until it succeeds, on a

@@ -18,10 +18,13 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -29,56 +32,157 @@ import (
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
 )
 
-// approvalsOf returns the approvals that concern the Pipeline.
-func approvalsOf(ctx context.Context, reader client.Reader, pipeline *pipelinesv1.Pipeline) ([]pipelinesv1.PromotionApproval, error) {
+const (
+	// mostApprovals is how many approvals of one Pipeline are looked at: more than 64 environments with 16 approvals each have.
+	mostApprovals = 2048
+	// fewChores is how many chores a reconcile does itself. More of them are done in a task, mostChores at once and choresPause between, in
+	// which the cache takes notice.
+	fewChores   = 10
+	mostChores  = 500
+	choresPause = time.Second
+)
+
+// approvalsOf returns the approvals that concern the Pipeline, or some of them if there are too many. They are only to be read.
+func approvalsOf(ctx context.Context, cached client.Reader, pipeline *pipelinesv1.Pipeline) (_ []pipelinesv1.PromotionApproval, tooMany bool, err error) {
 	var approvals pipelinesv1.PromotionApprovalList
-	err := reader.List(ctx, &approvals, client.InNamespace(pipeline.Namespace), client.MatchingFields{pipelinesv1.ApprovalPipelineField: pipeline.Name})
+	err = cached.List(ctx, &approvals, client.InNamespace(pipeline.Namespace), client.MatchingFields{pipelinesv1.ApprovalPipelineField: pipeline.Name},
+		client.Limit(mostApprovals+1), client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil, fmt.Errorf("listing the approvals: %w", err)
+		return nil, false, fmt.Errorf("listing the approvals: %w", err)
 	}
+	tooMany = len(approvals.Items) > mostApprovals
 	return slices.DeleteFunc(approvals.Items, func(approval pipelinesv1.PromotionApproval) bool {
 		return !approval.Concerns(pipeline)
-	}), nil
+	}), tooMany, nil
 }
 
-// adopt makes approvals go with their Pipeline when it is deleted.
-func (r *PipelineReconciler) adopt(ctx context.Context, pipeline *pipelinesv1.Pipeline, approvals []pipelinesv1.PromotionApproval) error {
-	for i := range approvals {
-		approval := approvals[i].DeepCopy()
-		owned, err := controllerutil.HasOwnerReference(approval.OwnerReferences, pipeline, r.Scheme())
-		if owned || err != nil || !approval.DeletionTimestamp.IsZero() {
-			continue
+// TrimApproval keeps of an approval what is read of it from the cache. The rest can be a thousand times as large.
+func TrimApproval(obj any) (any, error) {
+	approval, ok := obj.(*pipelinesv1.PromotionApproval)
+	if !ok {
+		return obj, nil
+	}
+	trimmed := &pipelinesv1.PromotionApproval{TypeMeta: approval.TypeMeta, Spec: approval.Spec}
+	trimmed.Spec.Comment = ""
+	trimmed.Namespace, trimmed.Name, trimmed.UID = approval.Namespace, approval.Name, approval.UID
+	trimmed.ResourceVersion, trimmed.Generation = approval.ResourceVersion, approval.Generation
+	trimmed.CreationTimestamp, trimmed.DeletionTimestamp = approval.CreationTimestamp, approval.DeletionTimestamp
+	for _, owner := range approval.OwnerReferences {
+		// Of two Pipelines one is not the approval's. More references tell nothing more.
+		if owner.Kind == pipelinesv1.PipelineKind && owner.Name == approval.Spec.PipelineRef.Name && len(trimmed.OwnerReferences) < 2 {
+			trimmed.OwnerReferences = append(trimmed.OwnerReferences, owner)
 		}
-		if err := controllerutil.SetOwnerReference(pipeline, approval, r.Scheme()); err != nil {
+	}
+	return trimmed, nil
+}
+
+// stillThere reads the approvals of a promotion afresh, by their names: one of each person, and no more than are needed.
+func (r *PipelineReconciler) stillThere(ctx context.Context, pipeline *pipelinesv1.Pipeline, in precondition.Input) ([]pipelinesv1.PromotionApproval, error) {
+	var there []pipelinesv1.PromotionApproval
+	counted := precondition.Counted(in)
+	for i := range counted[:min(len(counted), in.Promotion.RequiredApprovals())] {
+		fresh := &pipelinesv1.PromotionApproval{}
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(&counted[i]), fresh)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading approval %s once more: %w", counted[i].Name, err)
+		case fresh.UID == counted[i].UID && fresh.Concerns(pipeline):
+			there = append(there, *fresh)
+		}
+	}
+	return there, nil
+}
+
+// httpApprover returns the name in which approvals by HTTP are made, if there is a promotion for which they don't count.
+func (r *PipelineReconciler) httpApprover(ctx context.Context, pipeline *pipelinesv1.Pipeline) (string, error) {
+	counts := func(env pipelinesv1.Environment) bool {
+		promotion := pipeline.PromotionInto(&env)
+		return promotion == nil || promotion.CountsHTTP()
+	}
+	if !slices.ContainsFunc(pipeline.Spec.Environments, func(env pipelinesv1.Environment) bool { return !counts(env) }) {
+		return "", nil
+	}
+	return r.HTTPApprover(ctx)
+}
+
+// chore is a request about an approval that must have been made before a status is written.
+type chore func(ctx context.Context) error
+
+// choresFor returns what is to be done about approvals before the status of a plan is written. Those that the run has left behind are
+// deleted, so that none outlives the run that it was given in; the others go with their Pipeline when it is deleted.
+func (r *PipelineReconciler) choresFor(pipeline *pipelinesv1.Pipeline, world plan.World, next plan.Plan) []chore {
+	var chores []chore
+	stale := map[types.UID]bool{}
+	for _, approval := range next.StaleApprovals {
+		stale[approval.UID] = true
+		if approval.DeletionTimestamp.IsZero() {
+			chores = append(chores, func(ctx context.Context) error { return r.collect(ctx, pipeline, &approval, next) })
+		}
+	}
+	for i := range world.Approvals {
+		approval := &world.Approvals[i]
+		owned, err := controllerutil.HasOwnerReference(approval.OwnerReferences, pipeline, r.Scheme())
+		if !owned && err == nil && approval.DeletionTimestamp.IsZero() && !stale[approval.UID] {
+			chores = append(chores, func(ctx context.Context) error { return r.adopt(ctx, pipeline, approval) })
+		}
+	}
+	return chores
+}
+
+func doAll(ctx context.Context, chores []chore) error {
+	for _, chore := range chores {
+		if err := errors.Join(ctx.Err(), chore(ctx)); err != nil {
 			return err
 		}
-		err = r.Patch(ctx, approval, client.MergeFromWithOptions(&approvals[i], client.MergeFromWithOptimisticLock{}))
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("making the Pipeline own approval %s: %w", approval.Name, err)
-		}
 	}
 	return nil
 }
 
-// collect deletes the approvals that the run of the current revision has left behind.
-func (r *PipelineReconciler) collect(ctx context.Context, pipeline *pipelinesv1.Pipeline, stale []pipelinesv1.PromotionApproval, current string) error {
-	for i := range stale {
-		approval := &stale[i]
-		if !approval.DeletionTimestamp.IsZero() {
-			continue
-		}
-		if err := r.Delete(ctx, approval, client.Preconditions{UID: &approval.UID}); err != nil {
-			if client.IgnoreNotFound(err) == nil {
-				continue
-			}
-			return fmt.Errorf("deleting approval %s, of another revision: %w", approval.Name, err)
-		}
-		r.Event(pipeline, corev1.EventTypeNormal, "ApprovalDeleted", fmt.Sprintf("%s: the approval of %s by %s is void: the Pipeline's revision is %s now",
-			approval.Spec.Environment, revision.Short(approval.Spec.Revision), approval.Spec.ApprovedBy, revision.Short(current)))
+// adopt makes an approval go with its Pipeline when that is deleted.
+func (r *PipelineReconciler) adopt(ctx context.Context, pipeline *pipelinesv1.Pipeline, cached *pipelinesv1.PromotionApproval) error {
+	// The cache does not have all owners.
+	fresh := &pipelinesv1.PromotionApproval{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), fresh); err != nil || fresh.UID != cached.UID {
+		return client.IgnoreNotFound(err)
+	}
+	owned := fresh.DeepCopy()
+	if err := controllerutil.SetOwnerReference(pipeline, owned, r.Scheme()); err != nil {
+		return err
+	}
+	if err := r.Patch(ctx, owned, client.MergeFromWithOptions(fresh, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("making the Pipeline own approval %s: %w", fresh.Name, err)
 	}
 	return nil
+}
+
+// collect deletes an approval that the run of the next status has left behind.
+func (r *PipelineReconciler) collect(ctx context.Context, pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval, next plan.Plan) error {
+	if err := r.Delete(ctx, approval, client.Preconditions{UID: &approval.UID}); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		return fmt.Errorf("deleting approval %s, of another revision: %w", approval.Name, err)
+	}
+	// Many at once are no news one by one.
+	if len(next.StaleApprovals) <= fewChores {
+		r.Event(pipeline, corev1.EventTypeNormal, "ApprovalDeleted", void(pipeline, approval, next.Status.RevisionInto(approval.Spec.Environment)))
+	}
+	return nil
+}
+
+// void says why an approval counts no more.
+func void(pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval, promoted string) string {
+	env := approval.Spec.Environment
+	why := "the Pipeline has no such environment"
+	if pipeline.Environment(env) != nil {
+		why = fmt.Sprintf("the revision to promote is %s", revision.Short(promoted))
+	}
+	return fmt.Sprintf("%s: the approval of %s by %s is void: %s", env, revision.Short(approval.Spec.Revision), approval.Spec.ApprovedBy, why)
 }
 
 // pipelineOf returns the Pipeline that an approval is made for.

@@ -26,16 +26,20 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// reasonOf names, for each state of a promotion, the reason of the event that tells of it.
-var reasonOf = map[pipelinesv1.PromotionState]string{
-	pipelinesv1.PromotionUnapproved: pipelinesv1.WaitingForPreconditionsReason,
-	pipelinesv1.PromotionCreated:    pipelinesv1.PullRequestOpenReason,
-	pipelinesv1.PromotionSucceeded:  pipelinesv1.PromotedReason,
-	pipelinesv1.PromotionAbandoned:  pipelinesv1.PromotionAbandonedReason,
-	pipelinesv1.PromotionFailed:     pipelinesv1.PromotionFailedReason,
+// telling has, for each state of a promotion that an event tells of, the event's reason, and where the environment stands meanwhile.
+var telling = map[pipelinesv1.PromotionState]struct {
+	reason string
+	stands pipelinesv1.EnvironmentState
+}{
+	pipelinesv1.PromotionUnapproved: {pipelinesv1.WaitingForPreconditionsReason, pipelinesv1.EnvironmentWaiting},
+	pipelinesv1.PromotionCreated:    {pipelinesv1.PullRequestOpenReason, pipelinesv1.EnvironmentPullRequestOpen},
+	pipelinesv1.PromotionSucceeded:  {pipelinesv1.PromotedReason, pipelinesv1.EnvironmentPromoted},
+	pipelinesv1.PromotionAbandoned:  {pipelinesv1.PromotionAbandonedReason, pipelinesv1.EnvironmentAbandoned},
+	pipelinesv1.PromotionFailed:     {pipelinesv1.PromotionFailedReason, pipelinesv1.EnvironmentFailed},
 }
 
 // announce tells of every promotion that the status moved on: in the log, in metrics, and in events on the Pipeline and on the
@@ -54,20 +58,35 @@ func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1
 }
 
 func (r *PipelineReconciler) tell(ctx context.Context, pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
-	reason, ok := reasonOf[record.State]
+	as, ok := telling[record.State]
+	if record.RollbackTime != nil {
+		as.reason, as.stands = pipelinesv1.RolledBackReason, pipelinesv1.EnvironmentRolledBack
+	}
 	if !ok {
 		return
 	}
-	eventType, message := corev1.EventTypeNormal, record.Message
-	if record.LastError != "" {
-		eventType, message = corev1.EventTypeWarning, record.LastError
+	eventType := corev1.EventTypeNormal
+	if record.LastError != "" || record.RollbackTime != nil {
+		eventType = corev1.EventTypeWarning
 	}
-	message = fmt.Sprintf("%s: %s: %s", env, revision.Short(record.Revision), message)
-	r.Event(pipeline, eventType, reason, message)
+	message := plaintext.Line(env + ": " + messageOf(pipeline.Status.Environments[env], record, as.stands))
+	r.Event(pipeline, eventType, as.reason, message)
 	for _, app := range r.applications(ctx, pipeline, env) {
-		r.Event(&app, eventType, reason, fmt.Sprintf("pipeline %s/%s: %s", pipeline.Namespace, pipeline.Name, message))
+		r.EventOn(&app, pipeline, eventType, as.reason, fmt.Sprintf("pipeline %s/%s: %s", pipeline.Namespace, pipeline.Name, message))
 	}
 	ctrl.LoggerFrom(ctx).Info(message, "environment", env, "revision", record.Revision, "state", record.State)
+}
+
+// messageOf is what the environment says of its promotion. Of one that has made room for another, only the record still tells.
+func messageOf(status *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord, stands pipelinesv1.EnvironmentState) string {
+	if status.Promotion == record && status.State == stands {
+		return status.Message
+	}
+	message := record.Message
+	if record.LastError != "" {
+		message = record.LastError
+	}
+	return revision.Short(record.Revision) + ": " + message
 }
 
 // applications refers to the application objects of an environment that can be read and are in this cluster.
@@ -96,6 +115,6 @@ func moved(before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionR
 		return true
 	}
 	old := before.Promotion
-	return old.State != record.State || old.Revision != record.Revision || !old.StartTime.Equal(&record.StartTime) ||
+	return old.State != record.State || old.RollbackTime == nil && record.RollbackTime != nil || old.Revision != record.Revision || !old.StartTime.Equal(&record.StartTime) ||
 		record.LastError != "" && old.LastError != record.LastError
 }

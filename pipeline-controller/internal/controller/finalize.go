@@ -29,6 +29,7 @@ import (
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
 )
 
 const (
@@ -37,16 +38,39 @@ const (
 	finalizerRetry    = 10 * time.Second
 )
 
-// finalize closes the pull requests of a deleted Pipeline, as well as can be done in a minute, and lets it go.
+// finalize lets a deleted Pipeline go once its pull requests are closed, or after a minute in which they could not be. An action that
+// is under way is cut off.
 func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1.Pipeline) (ctrl.Result, error) {
-	r.looks.forgetPipeline(pipeline.UID)
+	r.polls.forgetPipeline(pipeline.UID)
 	if !controllerutil.ContainsFinalizer(pipeline, pipelinesv1.PipelineFinalizer) {
 		return ctrl.Result{}, nil
 	}
+	name := client.ObjectKeyFromObject(pipeline)
+	if r.Actions.Cancel(name.String()); r.Actions.Running(name.String()) {
+		// Its end queues the Pipeline.
+		return ctrl.Result{}, nil
+	}
+	left := pipeline.DeletionTimestamp.Add(finalizerPatience).Sub(r.Now())
+	if left <= 0 {
+		return conflictIsNews(r.letGo(ctx, pipeline))
+	}
+	r.Actions.Do(workpool.Task{Key: name.String() + "/finalizer", Pipeline: name, Run: func(ctx context.Context) time.Duration {
+		again, err := r.withdrawAndLetGo(ctx, pipeline)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "letting go of a deleted Pipeline failed")
+			return finalizerRetry
+		}
+		return again
+	}})
+	return ctrl.Result{RequeueAfter: left}, nil
+}
+
+// withdrawAndLetGo closes the pull requests of a deleted Pipeline and lets it go. It returns when to try again.
+func (r *PipelineReconciler) withdrawAndLetGo(ctx context.Context, pipeline *pipelinesv1.Pipeline) (again time.Duration, err error) {
 	// The cache may still hold a Pipeline that is gone. Another one of its name may own the pull requests by now.
 	fresh := &pipelinesv1.Pipeline{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pipeline), fresh); err != nil || fresh.UID != pipeline.UID {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return 0, client.IgnoreNotFound(err)
 	}
 	deadline := pipeline.DeletionTimestamp.Add(finalizerPatience)
 	if err := r.withdrawAll(ctx, pipeline, deadline); err != nil {
@@ -54,19 +78,21 @@ func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1
 		// A deadline that is farther away is one by another clock, that of the API server, and no measure of how long this takes.
 		left := deadline.Sub(r.Now())
 		if wait := min(finalizerRetry, left); wait > 0 && left <= finalizerPatience+finalizerRetry {
-			return ctrl.Result{RequeueAfter: wait}, nil
+			return wait, nil
 		}
 	}
-	before := pipeline.DeepCopy()
-	controllerutil.RemoveFinalizer(pipeline, pipelinesv1.PipelineFinalizer)
-	err := r.Patch(ctx, pipeline, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return conflictIsNews(err)
+	result, err := conflictIsNews(r.letGo(ctx, pipeline))
+	return result.RequeueAfter, err
+}
+
+// letGo removes the finalizer.
+func (r *PipelineReconciler) letGo(ctx context.Context, pipeline *pipelinesv1.Pipeline) error {
+	released := pipeline.DeepCopy()
+	controllerutil.RemoveFinalizer(released, pipelinesv1.PipelineFinalizer)
+	return r.Patch(ctx, released, client.MergeFromWithOptions(pipeline, client.MergeFromWithOptimisticLock{}))
 }
 
 func (r *PipelineReconciler) withdrawAll(ctx context.Context, pipeline *pipelinesv1.Pipeline, deadline time.Time) error {
-	if !r.Now().Before(deadline) {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, deadline.Sub(r.Now()))
 	defer cancel()
 	var errs []error
@@ -85,7 +111,7 @@ func (r *PipelineReconciler) withdrawAll(ctx context.Context, pipeline *pipeline
 }
 
 func (r *PipelineReconciler) withdrawForDeletion(ctx context.Context, promotion promote.Promotion) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	return r.PullRequests.Withdraw(ctx, promotion, "the Pipeline was deleted").Err
 }

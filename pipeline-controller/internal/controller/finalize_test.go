@@ -32,6 +32,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
 )
 
 // deadHost is a Git host that doesn't answer.
@@ -40,6 +41,17 @@ type deadHost struct{ PullRequests }
 func (deadHost) Withdraw(context.Context, promote.Promotion, string) plan.Outcome {
 	return plan.Outcome{Err: errors.New("no answer")}
 }
+
+// atOnce is a pool that runs tasks at once, and keeps when the last one is to be run again.
+type atOnce struct{ again time.Duration }
+
+func (p *atOnce) Do(task workpool.Task) bool {
+	p.again = task.Run(context.Background())
+	return true
+}
+
+func (*atOnce) Running(string) bool { return false }
+func (*atOnce) Cancel(string)       {}
 
 func TestAPipelineIsNotHeldUpForLongByAHostThatDoesNotAnswer(t *testing.T) {
 	deleted := metav1.NewTime(time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC))
@@ -70,12 +82,13 @@ func TestAPipelineIsNotHeldUpForLongByAHostThatDoesNotAnswer(t *testing.T) {
 				}}},
 			}
 			kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pipeline).WithStatusSubresource(pipeline).Build()
-			r := &PipelineReconciler{Client: kube, Live: kube, PullRequests: deadHost{}, Now: func() time.Time { return deleted.Add(test.now) }}
+			actions := &atOnce{}
+			r := &PipelineReconciler{Client: kube, Live: kube, PullRequests: deadHost{}, Actions: actions, Now: func() time.Time { return deleted.Add(test.now) }}
 
 			key := client.ObjectKeyFromObject(pipeline)
-			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(result.RequeueAfter).To(Equal(test.wait))
+			g.Expect(actions.again).To(Equal(test.wait))
 			g.Expect(client.IgnoreNotFound(kube.Get(t.Context(), key, pipeline))).To(Succeed())
 			g.Expect(kube.Get(t.Context(), key, pipeline) != nil).To(Equal(test.gone))
 		})

@@ -36,6 +36,8 @@ const scrapeTimeout = 5 * time.Second
 var waits = []float64{60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
 
 var (
+	environmentMetric = prometheus.NewDesc("sluice_pipeline_environment",
+		"The state that the environment is in: always 1.", []string{"namespace", "name", "environment", "state"}, nil)
 	promotionMetric = prometheus.NewDesc("sluice_pipeline_promotion",
 		"The state that the last promotion into the environment is in: always 1.", []string{"namespace", "name", "environment", "state"}, nil)
 
@@ -64,7 +66,7 @@ func measure(pipeline *pipelinesv1.Pipeline, before *pipelinesv1.EnvironmentStat
 	}
 	observe := func(histogram prometheus.Observer, before, now *metav1.Time) {
 		if before == nil && now != nil {
-			histogram.Observe(now.Sub(record.StartTime.Time).Seconds())
+			histogram.Observe(between(record.StartTime, *now))
 		}
 	}
 	if record.State == pipelinesv1.PromotionSucceeded {
@@ -74,11 +76,14 @@ func measure(pipeline *pipelinesv1.Pipeline, before *pipelinesv1.EnvironmentStat
 	for _, was := range old.Preconditions {
 		for _, is := range record.Preconditions {
 			if was.Type == is.Type && !was.Met && is.Met && was.LastTransitionTime != nil && is.LastTransitionTime != nil {
-				waited.WithLabelValues(pipeline.Namespace, pipeline.Name, is.Type).Observe(is.LastTransitionTime.Sub(was.LastTransitionTime.Time).Seconds())
+				waited.WithLabelValues(pipeline.Namespace, pipeline.Name, is.Type).Observe(between(*was.LastTransitionTime, *is.LastTransitionTime))
 			}
 		}
 	}
 }
+
+// between returns the seconds from one time to another: none if the wall clock was put back meanwhile.
+func between(before, now metav1.Time) float64 { return max(now.Sub(before.Time).Seconds(), 0) }
 
 // forgetMeasures drops what was observed of a Pipeline that is gone.
 func forgetMeasures(pipeline types.NamespacedName) {
@@ -97,6 +102,7 @@ type Metrics struct {
 
 // Describe lists the metrics.
 func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- environmentMetric
 	descriptions <- promotionMetric
 	promoted.Describe(descriptions)
 	arrived.Describe(descriptions)
@@ -124,6 +130,10 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	for i := range pipelines.Items {
 		pipeline := &pipelines.Items[i]
 		for env, status := range pipeline.Status.Environments {
+			if status.State != "" {
+				metrics <- prometheus.MustNewConstMetric(environmentMetric, prometheus.GaugeValue, 1,
+					pipeline.Namespace, pipeline.Name, env, string(status.State))
+			}
 			if status.Promotion != nil {
 				metrics <- prometheus.MustNewConstMetric(promotionMetric, prometheus.GaugeValue, 1,
 					pipeline.Namespace, pipeline.Name, env, string(status.Promotion.State))

@@ -26,9 +26,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
 // transitions are those of docs/architecture.md. A promotion that is superseded is abandoned from wherever it was.
@@ -70,7 +70,7 @@ func (m *model) checkOpen() {
 func (c *modelClaim) observed() oracle {
 	return oracle{
 		spec:      &c.pipeline.Spec,
-		read:      func(namespace string) target.State { return c.reads[namespace] },
+		read:      func(namespace string) application.State { return c.reads[namespace] },
 		everReady: everReadyIn(c.pipeline),
 	}
 }
@@ -174,7 +174,8 @@ func (m *model) checkCreated(p *process, pr *modelPullRequest) {
 func (m *model) checkWithdrawal(p *process, promotion promote.Promotion) {
 	id := idOf(promotion)
 	m.overtake(p)
-	if seen, ok := p.cache[pipelineObjects].objects[modelPipeline.Name].(*pipelinesv1.Pipeline); p.overtaken || ok && seen.DeletionTimestamp != nil {
+	// Another process may have let the deleted Pipeline go in the moment since.
+	if seen, ok := p.cache[pipelineObjects].objects[modelPipeline.Name].(*pipelinesv1.Pipeline); p.overtaken || !ok || seen.DeletionTimestamp != nil {
 		return
 	}
 	if p.claim == nil || p.claim.id != id {
@@ -228,15 +229,34 @@ func (m *model) checkStatus(p *process, before, after *pipelinesv1.Pipeline) {
 // checkPlanned checks what a status takes over of what was observed, and that no approval outlives its run.
 func (m *model) checkPlanned(p *process, after *pipelinesv1.Pipeline) {
 	claim := &modelClaim{pipeline: after, reads: p.reads}
-	if stands := claim.observed().stand(); stands.reason != "InvalidSpec" && stands.revision != after.Status.Revision {
+	stands := claim.observed().stand()
+	if stands.reason != "InvalidSpec" && stands.revision != after.Status.Revision {
 		m.fail("%s has seen the run be of %q, and writes %q", p.name, stands.revision, after.Status.Revision)
 	}
 	if after.Spec.Suspend || after.Status.Revision == "" {
 		return
 	}
 	for _, approval := range m.cluster.approvals() {
-		if p.approvalsSeen[approval.UID] && !sameRevision(approval.Spec.Revision, after.Status.Revision) {
+		record := recordIn(after, approval.Spec.Environment)
+		attempted := record != nil && record.Attempts > 0 && record.Revision == approval.Spec.Revision && sameRevision(record.Revision, after.Status.Revision)
+		if p.approvalsSeen[approval.UID] && approval.Spec.Revision != after.Status.Revision && !attempted {
 			m.fail("%s makes %s the run's revision while an approval of %s is left", p.name, after.Status.Revision, approval.Spec.Revision)
+		}
+	}
+	if stands.reason != "InvalidSpec" {
+		m.checkNames(p, after)
+	}
+}
+
+// checkNames checks that what people are asked to approve is what would be promoted, by its very name.
+func (m *model) checkNames(p *process, after *pipelinesv1.Pipeline) {
+	for env, status := range after.Status.Environments {
+		waiting, record := status.WaitingApproval.Revision, status.Promotion
+		if waiting != "" && (record == nil || record.Revision != waiting) {
+			m.fail("%s asks for approval of %s in %s, but the status has %s", p.name, waiting, env, describeRecord(record))
+		}
+		if record != nil && record.Attempts == 0 && record.Revision != after.Status.Revision {
+			m.fail("%s leaves the promotion into %s under the name %s, though nothing was attempted and the run's revision is %s", p.name, env, record.Revision, after.Status.Revision)
 		}
 	}
 }
@@ -374,8 +394,19 @@ func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pi
 		m.fail("%s begins %v no later than a promotion before it", p.name, id)
 	}
 	m.pastOf(env).lastStart = max(m.pastOf(env).lastStart, id.started)
+	m.checkRetryTime(p, id, is.NextAttemptTime)
 	m.count("actions claimed")
+	if was != nil && was.NextAttemptTime != nil && was.LastError == "" && idOfRecord(env, was) == id {
+		m.count("interrupted attempts repeated")
+	}
 	p.claim = &modelClaim{pipeline: after, id: id, reads: p.reads}
+}
+
+// checkRetryTime checks that an attempt which ends with its process is not repeated at once.
+func (m *model) checkRetryTime(p *process, id promotionID, next *metav1.Time) {
+	if next == nil || !next.After(m.now.Add(p.skew)) {
+		m.fail("%s claims %v without a time for the next attempt", p.name, id)
+	}
 }
 
 // stepAttempts counts the attempts at steps of a pull request that have not succeeded yet.
@@ -402,6 +433,9 @@ func (m *model) checkStepClaim(p *process, env string, before, after *pipelinesv
 		m.fail("%s takes a step of %v while the host is to be left alone", p.name, id)
 	}
 	for _, step := range [][2]*pipelinesv1.StepStatus{{was.PullRequest.Reporting, is.PullRequest.Reporting}, {was.PullRequest.Merging, is.PullRequest.Merging}} {
+		if step[1] != nil && (step[0] == nil || step[1].Attempts > step[0].Attempts) && step[1].Attempts > 0 {
+			m.checkRetryTime(p, id, step[1].NextAttemptTime)
+		}
 		early := step[0] != nil && step[0].NextAttemptTime != nil && now.Before(step[0].NextAttemptTime.Time) && !asked
 		if early && step[1] != nil && step[1].Attempts > step[0].Attempts {
 			m.fail("%s takes a step of %v before its time", p.name, id)
@@ -498,7 +532,7 @@ func (m *model) checkFixedPoint() {
 // readyStatus is the status that goes with each reason of the Ready condition.
 var readyStatus = map[string]metav1.ConditionStatus{
 	"UpToDate": "True", "EnvironmentNotReady": "True", "RollingOut": "True", "WaitingForPreconditions": "True", "PullRequestOpen": "True",
-	"Promoted": "True", "PromotionAbandoned": "True", "NoPromotion": "True", "Suspended": "True",
+	"Promoted": "True", "RolledBack": "True", "PromotionAbandoned": "True", "NoPromotion": "True", "Suspended": "True",
 	"PromotionFailed": "False", "PullRequestUnknown": "False", "GateNotFound": "False", "TargetNotReadable": "False", "InvalidSpec": "False",
 }
 
@@ -520,6 +554,25 @@ func (m *model) checkConditions(pipeline *pipelinesv1.Pipeline, stands standing,
 	pending := stands.revision == "" && len(pipeline.Spec.Environments) > 0
 	if apimeta.IsStatusConditionTrue(pipeline.Status.Conditions, "PromotionPending") != pending || pipeline.Status.Revision != stands.revision {
 		m.fail("the run's revision should be %q, and is %q", stands.revision, pipeline.Status.Revision)
+	}
+	if settled := apimeta.IsStatusConditionTrue(pipeline.Status.Conditions, "Settled"); settled != (stands.reason == "UpToDate") {
+		m.fail("Settled is %t while the run stands at %q: %s", settled, stands.environment, stands.reason)
+	}
+	m.checkStates(pipeline)
+}
+
+// checkStates checks that every environment says where it stands, and that those after the first that has not settled wait for it.
+func (m *model) checkStates(pipeline *pipelinesv1.Pipeline) {
+	behind := false
+	for _, env := range pipeline.Spec.Environments {
+		status := pipeline.Status.Environments[env.Name]
+		if status == nil || status.State == "" || status.Message == "" || status.Since == nil {
+			m.fail("%s says nothing of where it stands: %+v", env.Name, status)
+		}
+		if behind != (status.State == pipelinesv1.EnvironmentBehind) {
+			m.fail("%s is %s, and it is %t that one before it has not settled", env.Name, status.State, behind)
+		}
+		behind = behind || !status.State.Settled()
 	}
 }
 
@@ -617,6 +670,9 @@ func (m *model) reasonOfPromotion(pipeline *pipelinesv1.Pipeline, stands standin
 	open, missing := gatesOpen(promotion.Gates, m.cluster.gate)
 	met := open && approved(promotion, env, record.Revision, m.cluster.approvals())
 	switch {
+	case record.State == pipelinesv1.PromotionSucceeded && record.RollbackTime != nil:
+		m.checkRolledBack(pipeline, env, record)
+		return "RolledBack"
 	case record.State == pipelinesv1.PromotionSucceeded:
 		return "Promoted"
 	case record.State == pipelinesv1.PromotionAbandoned:
@@ -629,6 +685,14 @@ func (m *model) reasonOfPromotion(pipeline *pipelinesv1.Pipeline, stands standin
 		return "GateNotFound"
 	}
 	return "WaitingForPreconditions"
+}
+
+// checkRolledBack checks that the environment had arrived on the revision, and what else it runs.
+func (m *model) checkRolledBack(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
+	runs := func(t pipelinesv1.Target) bool { return m.cluster.application(t.Namespace).Revision != "" }
+	if record.ArrivalTime == nil || record.RolledBackTo == "" || !slices.ContainsFunc(pipeline.Environment(env).Targets, runs) {
+		m.fail("%s is said to be rolled back, and is not: %+v", env, record)
+	}
 }
 
 // checkGone checks, when a Pipeline is gone, that its pull requests were closed, or that enough patience was had with the host.

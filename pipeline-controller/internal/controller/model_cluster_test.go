@@ -38,7 +38,7 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
 // The model has one namespace, and one Pipeline in it.
@@ -54,7 +54,7 @@ const (
 	pipelineObjects modelKind = iota
 	gateObjects
 	approvalObjects
-	// applicationObjects are held as what target.StateOf makes of them.
+	// applicationObjects are held as what application.StateOf makes of them.
 	applicationObjects
 	modelKinds
 )
@@ -120,7 +120,7 @@ func (c *modelCluster) gate(name string) *gatingv1.Gate {
 	return gate
 }
 
-func (c *modelCluster) application(namespace string) target.State {
+func (c *modelCluster) application(namespace string) application.State {
 	return applicationIn(c.kinds[applicationObjects].objects, namespace)
 }
 
@@ -128,11 +128,11 @@ func (c *modelCluster) approvals() []*pipelinesv1.PromotionApproval {
 	return approvalsIn(c.kinds[approvalObjects].objects)
 }
 
-func applicationIn(objects map[string]any, namespace string) target.State {
-	if state, ok := objects[namespace].(target.State); ok {
+func applicationIn(objects map[string]any, namespace string) application.State {
+	if state, ok := objects[namespace].(application.State); ok {
 		return state
 	}
-	return target.Unknown("it does not exist")
+	return application.Unknown("it does not exist")
 }
 
 func approvalsIn(objects map[string]any) []*pipelinesv1.PromotionApproval {
@@ -398,8 +398,11 @@ func (s modelStatus) Update(_ context.Context, obj client.Object, _ ...client.Su
 	return nil
 }
 
-// modelReader reads past the cache.
-type modelReader struct{ *process }
+// modelReader reads past the cache, and lists nothing.
+type modelReader struct {
+	client.Reader
+	*process
+}
 
 func (r modelReader) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	return r.api("read "+key.Name, func() error {
@@ -407,20 +410,21 @@ func (r modelReader) Get(_ context.Context, key client.ObjectKey, obj client.Obj
 	})
 }
 
-func (r modelReader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return r.api("list approvals", func() error { return copyApprovals(r.model.cluster.approvals(), list, opts) })
-}
-
 // modelTargets reads applications from the process's cache. What two environments share is seen in one state.
 type modelTargets struct{ *process }
 
-func (modelTargets) Want(*pipelinesv1.Pipeline) {}
+func (modelTargets) Want(context.Context, *pipelinesv1.Pipeline) {}
 
 func (modelTargets) Forget(types.NamespacedName) {}
 
-func (modelTargets) Hurry(types.NamespacedName) {}
+func (modelTargets) Refresh(types.NamespacedName) {}
 
-func (t modelTargets) Read(_ context.Context, _ *pipelinesv1.Pipeline, of pipelinesv1.Target) target.State {
+// ReadSources isn't asked for any: applications of the model have no sources.
+func (modelTargets) ReadSources(_ context.Context, _ *pipelinesv1.Pipeline, of []application.SourceOf) []application.State {
+	return make([]application.State, len(of))
+}
+
+func (t modelTargets) Read(_ context.Context, _ *pipelinesv1.Pipeline, of pipelinesv1.Target) application.State {
 	namespace := of.Namespace
 	if state, ok := t.reads[namespace]; ok && t.observing {
 		return state

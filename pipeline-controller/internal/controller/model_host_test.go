@@ -53,7 +53,7 @@ type modelPullRequest struct {
 	// endSeen is true once a process has seen that it isn't open any more.
 	endSeen bool
 	// reported is the commit status that was last set.
-	reported *pipelinesv1.GatesCommitStatus
+	reported *pipelinesv1.PreconditionsCommitStatus
 	// foreign is true if the Pipeline has no business with it any more, and need not know of it: see the places where it is set.
 	foreign bool
 }
@@ -225,8 +225,8 @@ func (p modelPullRequests) create(id promotionID) *modelPullRequest {
 }
 
 // Look is not a step of its own, and what fails does not depend on the order in which pull requests are looked at.
-func (p modelPullRequests) Look(_ context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
-	if err := p.lookError(promotion.Environment); err != nil {
+func (p modelPullRequests) Poll(_ context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
+	if err := p.pollError(promotion.Environment); err != nil {
 		outcome := failed(err)
 		return plan.PullRequest{Err: outcome.Err, RetryAt: outcome.RetryAt}
 	}
@@ -266,8 +266,8 @@ func (p modelPullRequests) Renew(ctx context.Context, promotion promote.Promotio
 	return plan.Outcome{State: pipelinesv1.PromotionCreated, PullRequest: renewed}
 }
 
-func (p modelPullRequests) ReportGates(_ context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, gates pipelinesv1.GatesCommitStatus) plan.Outcome {
-	if err := p.onHost(fmt.Sprintf("set the status of %d", recorded.Number), func() { p.model.host.pullRequest(recorded.Number).reported = &gates }); err != nil {
+func (p modelPullRequests) ReportPreconditions(_ context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, status pipelinesv1.PreconditionsCommitStatus) plan.Outcome {
+	if err := p.onHost(fmt.Sprintf("set the status of %d", recorded.Number), func() { p.model.host.pullRequest(recorded.Number).reported = &status }); err != nil {
 		return failed(err)
 	}
 	p.model.count("commit statuses set")

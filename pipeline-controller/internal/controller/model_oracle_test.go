@@ -22,14 +22,14 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
 // oracle is the algorithm of promotion once more, as simple as it can be written, and sharing nothing with the one that is tested.
 type oracle struct {
 	spec *pipelinesv1.PipelineSpec
 	// read returns the state of the application in a namespace.
-	read func(namespace string) target.State
+	read func(namespace string) application.State
 	// everReady returns the revision that a target was last seen ready on.
 	everReady func(environment, namespace string) string
 }
@@ -100,20 +100,20 @@ func (o oracle) first() (revision, reason string) {
 	if o.unknown(env) {
 		return "", "TargetNotReadable"
 	}
-	revision = o.steady(env, env.Targets[0])
+	revision = o.readyOn(env, env.Targets[0])
 	if revision == "" || !o.runs(env, revision) {
 		return "", "EnvironmentNotReady"
 	}
 	return revision, ""
 }
 
-// steady returns the revision that a target counts as ready on.
-func (o oracle) steady(env pipelinesv1.Environment, t pipelinesv1.Target) string {
+// readyOn returns the revision that a target counts as ready on.
+func (o oracle) readyOn(env pipelinesv1.Environment, t pipelinesv1.Target) string {
 	state := o.read(t.Namespace)
 	if state.Known && state.Ready {
 		return state.Revision
 	}
-	if state.Known && env.Steady == "ever" {
+	if state.Known && env.Settle == "individually" {
 		return o.everReady(env.Name, t.Namespace)
 	}
 	return ""
@@ -122,7 +122,7 @@ func (o oracle) steady(env pipelinesv1.Environment, t pipelinesv1.Target) string
 // runs tells whether all targets of an environment are ready on the revision. Those of an environment without any are.
 func (o oracle) runs(env pipelinesv1.Environment, revision string) bool {
 	for _, t := range env.Targets {
-		if !sameRevision(o.steady(env, t), revision) {
+		if !sameRevision(o.readyOn(env, t), revision) {
 			return false
 		}
 	}
@@ -132,7 +132,7 @@ func (o oracle) runs(env pipelinesv1.Environment, revision string) bool {
 // reached tells whether some target of an environment runs the revision, ready or not.
 func (o oracle) reached(env pipelinesv1.Environment, revision string) bool {
 	return slices.ContainsFunc(env.Targets, func(t pipelinesv1.Target) bool {
-		return sameRevision(o.read(t.Namespace).Revision, revision) || sameRevision(o.steady(env, t), revision)
+		return sameRevision(o.read(t.Namespace).Revision, revision) || sameRevision(o.readyOn(env, t), revision)
 	})
 }
 
@@ -168,12 +168,16 @@ func gatesOpen(refs *gatingv1.GateReferences, gate func(name string) *gatingv1.G
 	return opened == len(refs.Refs), missing
 }
 
-// approved tells whether enough people have approved.
+// approved tells whether enough people have approved the revision by that very name.
 func approved(promotion *pipelinesv1.Promotion, environment, revision string, approvals []*pipelinesv1.PromotionApproval) bool {
 	people := map[string]bool{}
+	onlyPeople := promotion.Approvals != nil && promotion.Approvals.HTTP != nil && !*promotion.Approvals.HTTP
 	for _, approval := range approvals {
+		if onlyPeople && approval.Spec.ApprovedBy == modelController {
+			continue
+		}
 		if approval.Spec.PipelineRef.Name == modelPipeline.Name && approval.Spec.Environment == environment &&
-			sameRevision(approval.Spec.Revision, revision) {
+			approval.Spec.Revision == revision {
 			people[approval.Spec.ApprovedBy] = true
 		}
 	}

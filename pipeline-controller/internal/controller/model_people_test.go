@@ -26,14 +26,17 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
 var (
 	modelEnvironments = []string{"dev", "test", "staging", "prod-EU", "prod"}
 	modelGates        = []string{"freeze", "signoff", "weekend"}
-	modelPeople       = []string{"ada", "bob", "eve"}
+	modelPeople       = []string{"ada", "bob", modelController}
 )
+
+// modelController approves what is approved by HTTP.
+const modelController = "controller"
 
 // worldEvent is something that happens without the controller's doing.
 type worldEvent struct {
@@ -91,7 +94,7 @@ func (m *model) happens() {
 }
 
 // setApplication changes an application.
-func (m *model) setApplication(namespace string, state target.State) {
+func (m *model) setApplication(namespace string, state application.State) {
 	if state.Known && state.Ready {
 		m.everReady[namespace+" "+state.Revision] = true
 	}
@@ -106,12 +109,12 @@ func (m *model) setApplication(namespace string, state target.State) {
 	m.cluster.put(applicationObjects, namespace, state)
 }
 
-func ready(revision string) target.State {
-	return target.State{Known: true, Ready: true, Revision: revision}
+func ready(revision string) application.State {
+	return application.State{Known: true, Ready: true, Revision: revision}
 }
 
-func unready(revision string) target.State {
-	return target.State{Known: true, Revision: revision, Message: "health check failed"}
+func unready(revision string) application.State {
+	return application.State{Known: true, Revision: revision, Message: "health check failed"}
 }
 
 // anyTarget picks an environment of the spec and one of its targets.
@@ -176,7 +179,7 @@ func (m *model) applicationFlickers() bool {
 	case m.chance(0.5):
 		state = unready(state.Revision)
 	default:
-		state = target.State{Known: true, Reconciling: true, Revision: state.Revision, Message: "reconciling"}
+		state = application.State{Known: true, Reconciling: true, Revision: state.Revision, Message: "reconciling"}
 	}
 	m.setApplication(namespace, state)
 	return true
@@ -187,7 +190,7 @@ func (m *model) applicationWanders() bool {
 	if !ok {
 		return false
 	}
-	m.setApplication(namespace, pick(m, []target.State{ready(pick(m, m.revisions)), unready(pick(m, m.revisions)), unready("")}))
+	m.setApplication(namespace, pick(m, []application.State{ready(pick(m, m.revisions)), unready(pick(m, m.revisions)), unready("")}))
 	return true
 }
 
@@ -196,7 +199,7 @@ func (m *model) applicationVanishes() bool {
 	if !ok {
 		return false
 	}
-	m.setApplication(namespace, target.Unknown("it does not exist"))
+	m.setApplication(namespace, application.Unknown("it does not exist"))
 	return true
 }
 
@@ -338,7 +341,7 @@ func (m *model) changeSpec(spec *pipelinesv1.PipelineSpec) {
 func (m *model) someEnvironment() pipelinesv1.Environment {
 	env := pipelinesv1.Environment{Name: pick(m, modelEnvironments)}
 	if m.chance(0.15) {
-		env.Steady = pipelinesv1.SteadyEver
+		env.Settle = pipelinesv1.SettleIndividually
 	}
 	for i := range pick(m, []int{1, 1, 1, 1, 2, 2, 3, 0}) {
 		owner := env.Name
@@ -360,6 +363,10 @@ func (m *model) somePromotion() *pipelinesv1.Promotion {
 	promotion := &pipelinesv1.Promotion{Manual: m.chance(0.15)}
 	if m.chance(0.25) {
 		promotion.Approvals = &pipelinesv1.Approvals{Required: int32(1 + m.random.IntN(2))}
+		if m.chance(0.5) {
+			byHTTP := m.chance(0.3)
+			promotion.Approvals.HTTP = &byHTTP
+		}
 	}
 	if m.chance(0.4) {
 		promotion.Gates = &gatingv1.GateReferences{Require: pick(m, []gatingv1.Requirement{"", "all", "oneOf"})}
@@ -393,7 +400,7 @@ func describeSpec(spec *pipelinesv1.PipelineSpec) string {
 		if env.Promotion != nil {
 			text += " own promotion " + describePromotion(env.Promotion)
 		}
-		text += " " + string(env.Steady) + "]"
+		text += " " + string(env.Settle) + "]"
 	}
 	return text
 }

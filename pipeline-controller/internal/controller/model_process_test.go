@@ -32,8 +32,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
+	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
 // verdict is what becomes of a call to the API server or to a host.
@@ -81,7 +83,7 @@ type process struct {
 	// observing is true between the beginning of an observation and the write of what was planned from it.
 	observing bool
 	// reads are the targets as they were observed.
-	reads map[string]target.State
+	reads map[string]application.State
 	// approvalsSeen are the approvals as they were observed.
 	approvalsSeen map[types.UID]bool
 	// claim is the last claim on an action that was won, as long as the action goes on.
@@ -98,7 +100,7 @@ type process struct {
 type modelClaim struct {
 	pipeline *pipelinesv1.Pipeline
 	id       promotionID
-	reads    map[string]target.State
+	reads    map[string]application.State
 }
 
 // errDied unwinds a process that dies.
@@ -107,14 +109,32 @@ var errDied = errors.New("died")
 func newProcess(m *model, name string) *process {
 	p := &process{model: m, name: name}
 	p.reconciler = &PipelineReconciler{
-		Client: modelClient{process: p}, Live: modelReader{p}, Targets: modelTargets{p},
+		Client: modelClient{process: p}, Live: modelReader{process: p}, Targets: modelTargets{p},
 		PullRequests: modelPullRequests{p}, Notifications: modelNotifications{p},
-		Announcer: &Announcer{kubernetes: &record.FakeRecorder{}, flux: &record.FakeRecorder{}, pending: make(chan struct{}, mostPending)}, NoCrossNamespaceRefs: true,
-		Now: func() time.Time { return m.now.Add(p.skew) },
+		Announcer: announce.To(m.cluster.scheme, &record.FakeRecorder{}, &record.FakeRecorder{}), NoCrossNamespaceRefs: true,
+		Now: func() time.Time { return m.now.Add(p.skew) }, Actions: modelPool{p}, Polls: modelPool{p},
+		HTTPApprover: func(context.Context) (string, error) { return modelController, nil },
 	}
 	p.restart()
 	return p
 }
+
+// modelPool runs a task as a part of the reconcile that asks for it, or lets it wait for its turn.
+type modelPool struct{ *process }
+
+func (p modelPool) Do(task workpool.Task) bool {
+	m := p.model
+	if !m.settling && m.chance(0.1) {
+		m.count("tasks that wait for their turn")
+		p.queue(time.Duration(m.random.IntN(60)) * time.Second)
+		return false
+	}
+	p.queue(task.Run(logr.NewContext(context.Background(), logr.Discard())))
+	return true
+}
+
+func (modelPool) Running(string) bool { return false }
+func (modelPool) Cancel(string)       {}
 
 // restart begins with a new cache and an empty queue, into which every Pipeline is put.
 func (p *process) restart() {
@@ -127,7 +147,7 @@ func (p *process) restart() {
 	})
 	p.skew = time.Duration(m.random.IntN(5)-2) * m.profile.skew
 	p.due = m.now
-	p.reconciler.looks = looks{}
+	p.reconciler.polls = polls{}
 	p.forget()
 	p.unrecorded = nil
 }
@@ -278,9 +298,9 @@ func (p *process) onHost(what string, do func()) error {
 	return nil
 }
 
-// lookError is what a look at the pull request of an environment fails with. It follows from the step and the environment, not
+// pollError is what a look at the pull request of an environment fails with. It follows from the step and the environment, not
 // from how many looks there were before.
-func (p *process) lookError(environment string) error {
+func (p *process) pollError(environment string) error {
 	m := p.model
 	hash := fnv.New64a()
 	fmt.Fprint(hash, m.seed, m.steps, environment)
@@ -313,7 +333,7 @@ func (p *process) startObserving() {
 	if !p.observing {
 		p.forget()
 		p.observing = true
-		p.reads = map[string]target.State{}
+		p.reads = map[string]application.State{}
 	}
 	p.approvalsSeen = map[types.UID]bool{}
 	for _, approval := range approvalsIn(p.cache[approvalObjects].objects) {

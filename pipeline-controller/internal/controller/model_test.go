@@ -131,7 +131,7 @@ func checkCoverage(t *testing.T, counts map[string]int) {
 	expected := []string{
 		"pull requests created", "pull requests adopted", "pull requests withdrawn", "events accepted", "events refused as duplicates",
 		"commits renewed", "pull requests that the base has made obsolete", "commit statuses set", "pull requests merged by Sluice",
-		"actions called off", "actions overtaken by another process", "conflicts", "crashes", "rate limits",
+		"actions called off", "actions overtaken by another process", "conflicts", "crashes", "interrupted attempts repeated", "rate limits",
 	}
 	for from, all := range transitions {
 		for _, to := range all {
@@ -364,7 +364,7 @@ func (m *model) heal() {
 // settle lets processes end what they are at, and then reconcile whenever they are woken up, until they have looked at everything
 // and write nothing more.
 func (m *model) settle() {
-	lookedAgain := m.now.Add(latestLook + time.Minute)
+	lookedAgain := m.now.Add(latestPoll + time.Minute)
 	for quiet, passes := 0, 0; quiet < 2*len(m.processes) || m.now.Before(lookedAgain); passes++ {
 		if passes > 2000 {
 			m.fail("the controller does not come to rest")

@@ -21,48 +21,78 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
+	"github.com/sluice-toolkit/sluice/runtime/gates"
 )
 
-// observe gathers the world that a plan is made from.
-func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.Pipeline) (plan.World, error) {
-	gates, err := r.findGates(ctx, r.Client, pipeline)
-	if err != nil {
-		return plan.World{}, err
+// observe gathers the world that a plan is made from. It returns how long to wait if nothing is to be made of it yet.
+func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.Pipeline) (_ plan.World, wait time.Duration, err error) {
+	if plan.CheckSize(pipeline) != nil {
+		// It is refused, whatever the world is like.
+		r.Targets.Forget(client.ObjectKeyFromObject(pipeline))
+		return plan.World{Pipeline: pipeline, Now: r.Now()}, 0, nil
 	}
-	approvals, err := approvalsOf(ctx, r.Client, pipeline)
+	gates, err := r.findGates(ctx, r.Client, pipeline.Namespace, pipeline.GateReferences())
 	if err != nil {
-		return plan.World{}, err
+		return plan.World{}, 0, err
+	}
+	approvals, tooMany, err := approvalsOf(ctx, r.Client, pipeline)
+	if err != nil {
+		return plan.World{}, 0, err
+	}
+	byHTTP, err := r.httpApprover(ctx, pipeline)
+	if err != nil {
+		return plan.World{}, 0, err
 	}
 	world := plan.World{
-		Pipeline:  pipeline,
-		Targets:   map[string][]target.State{},
-		Gates:     gates,
-		Approvals: approvals,
-		Now:       r.Now(),
+		Pipeline:         pipeline,
+		Targets:          map[string][]application.State{},
+		Gates:            gates,
+		Approvals:        approvals,
+		TooManyApprovals: tooMany,
+		HTTPApprover:     byHTTP,
+		Now:              r.Now(),
 	}
-	r.Targets.Want(pipeline)
+	r.observeTargets(ctx, &world)
+	r.observeSources(ctx, &world)
+	wait = connecting(world)
+	if wait == 0 && !pipeline.Spec.Suspend {
+		world.PullRequests = r.pullRequests(world)
+	}
+	return world, wait, nil
+}
+
+func (r *PipelineReconciler) observeTargets(ctx context.Context, world *plan.World) {
+	pipeline := world.Pipeline
+	if expr := pipeline.RevisionExpr(); expr != "" {
+		_, world.RevisionError = application.CompileRevision(expr)
+	}
+	r.Targets.Want(ctx, pipeline)
 	if requested, ok := meta.ReconcileAnnotationValue(pipeline.Annotations); ok && requested != pipeline.Status.LastHandledReconcileAt {
-		r.Targets.Hurry(client.ObjectKeyFromObject(pipeline))
+		r.Targets.Refresh(client.ObjectKeyFromObject(pipeline))
 	}
 	for _, env := range pipeline.Spec.Environments {
 		for _, t := range env.Targets {
 			world.Targets[env.Name] = append(world.Targets[env.Name], r.Targets.Read(ctx, pipeline, t))
 		}
 	}
-	if pipeline.Spec.Suspend || connecting(world) > 0 {
-		// No action follows.
-		return world, nil
+}
+
+// observeSources looks at the sources of targets where it matters what they are like.
+func (r *PipelineReconciler) observeSources(ctx context.Context, world *plan.World) {
+	keys, of := world.SourcesOfInterest()
+	states := r.Targets.ReadSources(ctx, world.Pipeline, of)
+	world.Sources = map[plan.TargetKey]application.State{}
+	for i, key := range keys {
+		world.Sources[key] = states[i]
 	}
-	world.PullRequests = r.pullRequests(ctx, world)
-	return world, nil
 }
 
 // connectingPatience is how long a cluster may take to be connected before that is told in the status.
@@ -75,32 +105,25 @@ func connecting(world plan.World) time.Duration {
 	wait := time.Duration(0)
 	for _, states := range world.Targets {
 		for _, state := range states {
-			if state.Reason == pipelinesv1.ConnectingReason {
-				wait = max(wait, connectingPatience-world.Now.Sub(state.Since))
-			}
+			wait = max(wait, stillConnecting(state, world.Now))
 		}
+	}
+	for _, state := range world.Sources {
+		wait = max(wait, stillConnecting(state, world.Now))
 	}
 	return wait
 }
 
-// findGates returns the gates that the Pipeline refers to.
-func (r *PipelineReconciler) findGates(ctx context.Context, reader client.Reader, pipeline *pipelinesv1.Pipeline) (gatingv1.Found, error) {
-	finder := gatingv1.Finder{
-		Gate: func(name types.NamespacedName) (*gatingv1.Gate, error) {
-			gate := &gatingv1.Gate{}
-			if err := reader.Get(ctx, name, gate); err != nil {
-				return nil, client.IgnoreNotFound(err)
-			}
-			return gate, nil
-		},
-		NamespaceLabels: func(name string) (map[string]string, error) {
-			labels := namespaceMetadata()
-			err := reader.Get(ctx, types.NamespacedName{Name: name}, labels)
-			return labels.Labels, err
-		},
-		NoCrossNamespaceRefs: r.NoCrossNamespaceRefs,
+func stillConnecting(state application.State, now time.Time) time.Duration {
+	if state.Reason != pipelinesv1.ConnectingReason {
+		return 0
 	}
-	return finder.Find(pipeline.Namespace, pipeline.GateReferences())
+	return connectingPatience - now.Sub(state.Since)
+}
+
+// findGates returns the gates that a Pipeline in the namespace refers to.
+func (r *PipelineReconciler) findGates(ctx context.Context, reader client.Reader, namespace string, refs []gatingv1.GateReference) (gatingv1.Found, error) {
+	return gates.NewFinder(ctx, reader, r.NoCrossNamespaceRefs).Find(namespace, refs)
 }
 
 // promotionOf describes the promotion that the record of an environment is about. Its pull request is looked for where it was opened,
@@ -131,10 +154,10 @@ func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion
 		pr := promotion.Strategy.PullRequest
 		pr.BaseBranch = opened.BaseBranch
 		// For the same repository the spec knows better by now: the Secret may have been replaced by one of another name.
-		if pr.URL != opened.URL {
-			pr.Type, pr.URL, pr.SecretRef = opened.Type, opened.URL, opened.SecretRef
+		if !scm.SameRepository(pr.URL, opened.URL) {
+			pr.Type, pr.URL, pr.Path, pr.SecretRef = opened.Type, opened.URL, opened.Path, opened.SecretRef
 		}
-		if last := status.History; len(last) > 0 && last[0].Superseded && last[0].Repository != nil && plan.SameRepository(last[0].Repository.URL, opened.URL) {
+		if last := status.History; len(last) > 0 && last[0].Superseded && last[0].Repository != nil && scm.SameRepository(last[0].Repository.URL, opened.URL) {
 			promotion.Supersedes = last[0].PullRequest
 		}
 	}

@@ -24,28 +24,28 @@ import (
 	. "github.com/onsi/gomega"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
 func TestNothingIsMadeOfAWorldInWhichAClusterIsBeingConnected(t *testing.T) {
 	now := time.Now()
-	unknown := func(reason string, since time.Duration) target.State {
-		return target.UnknownBecause(reason, "", now.Add(-since))
+	unknown := func(reason string, since time.Duration) application.State {
+		return application.UnknownBecause(reason, "", now.Add(-since))
 	}
 	for _, test := range []struct {
 		name   string
-		states []target.State
+		states []application.State
 		wait   time.Duration
 	}{
-		{"all targets are known", []target.State{{Known: true}}, 0},
-		{"a cluster is about to be connected", []target.State{{Known: true}, unknown(pipelinesv1.ConnectingReason, 0)}, connectingPatience},
-		{"one has been for a while, and another begins to be", []target.State{unknown(pipelinesv1.ConnectingReason, 4*time.Second), unknown(pipelinesv1.ConnectingReason, time.Second)}, connectingPatience - time.Second},
-		{"a cluster takes too long, which is worth telling", []target.State{unknown(pipelinesv1.ConnectingReason, connectingPatience)}, 0},
-		{"a cluster can't be reached", []target.State{unknown(pipelinesv1.UnreachableReason, 0)}, 0},
+		{"all targets are known", []application.State{{Known: true}}, 0},
+		{"a cluster is about to be connected", []application.State{{Known: true}, unknown(pipelinesv1.ConnectingReason, 0)}, connectingPatience},
+		{"one has been for a while, and another begins to be", []application.State{unknown(pipelinesv1.ConnectingReason, 4*time.Second), unknown(pipelinesv1.ConnectingReason, time.Second)}, connectingPatience - time.Second},
+		{"a cluster takes too long, which is worth telling", []application.State{unknown(pipelinesv1.ConnectingReason, connectingPatience)}, 0},
+		{"a cluster can't be reached", []application.State{unknown(pipelinesv1.UnreachableReason, 0)}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			world := plan.World{Now: now, Targets: map[string][]target.State{"dev": {{Known: true}}, "prod": test.states}}
+			world := plan.World{Now: now, Targets: map[string][]application.State{"dev": {{Known: true}}, "prod": test.states}}
 			NewWithT(t).Expect(max(connecting(world), 0)).To(Equal(test.wait))
 		})
 	}
@@ -60,6 +60,7 @@ func TestAPullRequestIsLookedAtWhereItWasOpened(t *testing.T) {
 	}{
 		{"with the Secret of before, in another repository than the spec says by now", "https://git/other", "https://git/fleet", "before"},
 		{"with the Secret that the spec names by now, in the same repository", "https://git/fleet", "https://git/fleet", "now"},
+		{"as the spec says by now, in the same repository by another of its URLs", "ssh://git@git:2222/fleet.git", "ssh://git@git:2222/fleet.git", "now"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)

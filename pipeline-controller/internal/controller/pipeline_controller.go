@@ -30,17 +30,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
+	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines/status,verbs=update
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=promotionapprovals,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
-// +kubebuilder:rbac:groups=kustomize.toolkit.fluxcd.io,resources=kustomizations,verbs=get;list;watch
-// +kubebuilder:rbac:groups=helm.toolkit.fluxcd.io,resources=helmreleases,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
@@ -48,27 +48,29 @@ import (
 // Targets reads the application objects of targets, in whichever cluster they are.
 type Targets interface {
 	// Want declares all targets of a Pipeline, as they are to be read from now on.
-	Want(pipeline *pipelinesv1.Pipeline)
+	Want(ctx context.Context, pipeline *pipelinesv1.Pipeline)
 	// Forget declares that there is no Pipeline of that name.
 	Forget(pipeline types.NamespacedName)
-	// Hurry has clusters that can't be reached be tried at once.
-	Hurry(pipeline types.NamespacedName)
+	// Refresh has the clusters of its targets be looked up, and those that can't be reached be tried, at once.
+	Refresh(pipeline types.NamespacedName)
 	// Read reads a target. It blocks neither on a cluster nor on a watch that has yet to start.
-	Read(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) target.State
+	Read(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) application.State
+	// ReadSources declares all sources that are to be read for a Pipeline from now on, and reads them likewise.
+	ReadSources(ctx context.Context, pipeline *pipelinesv1.Pipeline, of []application.SourceOf) []application.State
 }
 
 // PullRequests promotes by pull request.
 type PullRequests interface {
 	// Open makes the pull request of a promotion, or finds the one that was made for it.
 	Open(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome
-	// Look tells what became of a pull request.
-	Look(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest
+	// Poll tells what became of a pull request.
+	Poll(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest
 	// Withdraw closes the pull request of a promotion, if there is one.
 	Withdraw(ctx context.Context, promotion promote.Promotion, why string) plan.Outcome
 	// Renew makes the commit of a pull request anew if the base branch has changed what it changes.
 	Renew(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome
-	// ReportGates sets the commit status of a pull request.
-	ReportGates(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, gates pipelinesv1.GatesCommitStatus) plan.Outcome
+	// ReportPreconditions sets the commit status of a pull request.
+	ReportPreconditions(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, status pipelinesv1.PreconditionsCommitStatus) plan.Outcome
 	// Merge merges a pull request as it was last seen.
 	Merge(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome
 }
@@ -79,10 +81,20 @@ type Notifications interface {
 	Notify(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome
 }
 
+// Pool runs tasks that may have to wait for Git hosts.
+type Pool interface {
+	// Do runs the task, now or when its turn comes, unless there is one of its key. It reports whether that is running.
+	Do(task workpool.Task) bool
+	// Running reports whether the task of a key is running.
+	Running(key string) bool
+	// Cancel ends the task of a key early, or removes it if its turn is yet to come.
+	Cancel(key string)
+}
+
 // PipelineReconciler reconciles Pipelines.
 type PipelineReconciler struct {
 	client.Client
-	*Announcer
+	*announce.Announcer
 
 	// Live reads past the cache.
 	Live client.Reader
@@ -92,20 +104,28 @@ type PipelineReconciler struct {
 	PullRequests PullRequests
 	// Notifications promotes by notification.
 	Notifications Notifications
-	// NoCrossNamespaceRefs denies gates of other namespaces. Namespaces are read and watched only without it.
+	// Actions runs the actions of plans, one for a Pipeline at a time.
+	Actions Pool
+	// Polls runs polls of pull requests.
+	Polls Pool
+	// HTTPApprover returns the name in which approvals by HTTP are made: the controller's own.
+	HTTPApprover func(context.Context) (string, error)
+	// NoCrossNamespaceRefs denies gates of other namespaces.
 	NoCrossNamespaceRefs bool
 	// Now is the clock.
 	Now func() time.Time
 
-	looks looks
+	polls polls
 }
 
-// Reconcile takes the Pipeline from action to action until the plan has none left.
+// Reconcile writes what is planned into the status. An action of the plan is taken apart from it, in a task, after which the Pipeline is
+// reconciled again.
 func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pipeline := &pipelinesv1.Pipeline{}
 	if err := r.Get(ctx, req.NamespacedName, pipeline); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Targets.Forget(req.NamespacedName)
+			r.Actions.Cancel(req.String())
 			forgetMeasures(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -122,40 +142,41 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		}
 	}
 
-	for {
-		world, err := r.observe(ctx, pipeline)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		if wait := connecting(world); wait > 0 {
-			return ctrl.Result{RequeueAfter: wait}, nil
-		}
-		if err := r.adopt(ctx, pipeline, world.Approvals); err != nil {
-			return ctrl.Result{}, err
-		}
-		next := plan.Next(world)
-		if err := r.collect(ctx, pipeline, next.StaleApprovals, next.Status.Revision); err != nil {
-			return ctrl.Result{}, err
-		}
-		if err := r.write(ctx, pipeline, next.Status); err != nil {
-			return conflictIsNews(err)
-		}
-		if next.Action == nil {
-			return ctrl.Result{RequeueAfter: next.RequeueAfter}, nil
-		}
-		outcome := r.act(ctx, pipeline, *next.Action)
-		if err := r.record(ctx, pipeline, *next.Action, outcome); err != nil {
-			return ctrl.Result{}, err
-		}
-		if outcome.State == "" && outcome.Err == nil {
-			// Called off at the last moment: the cache has yet to show why, and will bring the Pipeline back when it does.
-			return ctrl.Result{RequeueAfter: calledOffWait}, nil
-		}
+	if r.Actions.Running(req.String()) {
+		// Its end queues the Pipeline.
+		return ctrl.Result{}, nil
 	}
+	world, wait, err := r.observe(ctx, pipeline)
+	if err != nil || wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, err
+	}
+	next := plan.Next(world)
+	chores := r.choresFor(pipeline, world, next)
+	if next.Action != nil || len(chores) > fewChores {
+		if r.Actions.Do(r.actionTask(pipeline, next)) {
+			return ctrl.Result{}, nil
+		}
+		// It is taken when its turn comes. Until then the status says so.
+		world.Queued = true
+		next = plan.Next(world)
+		chores = r.choresFor(pipeline, world, next)
+	}
+	if len(chores) > fewChores {
+		return conflictIsNews(r.write(ctx, pipeline, plan.AwaitChores(world)))
+	}
+	if err := r.settle(ctx, pipeline, chores, next); err != nil {
+		return conflictIsNews(err)
+	}
+	return ctrl.Result{RequeueAfter: next.RequeueAfter}, nil
 }
 
-// calledOffWait is how long after an action was called off the Pipeline is looked at again, should no event do it before.
-const calledOffWait = 5 * time.Second
+// settle makes the status of a plan the Pipeline's, once its chores are done. With an action in the plan, this is the claim on it.
+func (r *PipelineReconciler) settle(ctx context.Context, pipeline *pipelinesv1.Pipeline, chores []chore, next plan.Plan) error {
+	if err := doAll(ctx, chores); err != nil {
+		return err
+	}
+	return r.write(ctx, pipeline, next.Status)
+}
 
 // write makes the status the Pipeline's, unless it is already. The update carries the resourceVersion that the status was
 // planned from, so that it fails if the plan was made from anything but the newest Pipeline: with an action in the plan, this

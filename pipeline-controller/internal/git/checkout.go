@@ -22,110 +22,31 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/memory"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/objects"
 )
 
 // Checkout is one commit of a remote branch, with all its files, as objects of
 // a clone. It is not safe for concurrent use.
 type Checkout struct {
 	connection *connection
-	clone      *clone
 	// release lets others have the clone.
 	release func()
 	// objects are the clone's. Nothing is added to them.
-	objects *filesystem.Storage
+	objects *objects.Store
 	base    plumbing.Hash
 	root    plumbing.Hash
 
 	// written holds the objects of the commits made here; commits tells which are whose.
 	written *memory.Storage
 	commits map[plumbing.Hash][]plumbing.Hash
-}
-
-// fetch stores the newest commit of a branch, less the objects of the commits
-// that are there already, and returns its hash. It fetches nothing if it is
-// one of these. wrote tells whether anything was stored, be it a part.
-func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, into *filesystem.Storage, have []plumbing.Hash) (_ plumbing.Hash, wrote bool, err error) {
-	// go-git leaves a response open that it cannot make sense of: ending the request frees its connection.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	session, advertised, err := c.uploadPack(ctx)
-	if err != nil {
-		return plumbing.ZeroHash, false, err
-	}
-	commit, ok := advertised.References[name.String()]
-	if !ok {
-		return plumbing.ZeroHash, false, fmt.Errorf("branch %q of %s: %w", name.Short(), c.url, ErrBranchNotFound)
-	}
-	if slices.Contains(have, commit) {
-		return commit, false, nil
-	}
-
-	request := packp.NewUploadPackRequestFromCapabilities(advertised.Capabilities)
-	request.Wants = []plumbing.Hash{commit}
-	request.Shallows, request.Haves = have, have
-	request.Depth = packp.DepthCommits(1)
-	capabilities := []capability.Capability{capability.Shallow}
-	if advertised.Capabilities.Supports(capability.NoProgress) {
-		capabilities = append(capabilities, capability.NoProgress)
-	}
-	// Without the right to refer to objects that are here, a host sends all files of a commit that has no parents here.
-	thin := len(have) > 0 && advertised.Capabilities.Supports(capability.ThinPack)
-	if thin {
-		capabilities = append(capabilities, capability.ThinPack)
-	}
-	for _, wanted := range capabilities {
-		if err := request.Capabilities.Set(wanted); err != nil {
-			return plumbing.ZeroHash, false, err
-		}
-	}
-	response, err := session.UploadPack(ctx, request)
-	if err != nil {
-		return plumbing.ZeroHash, false, c.failed("cloning", err)
-	}
-	err = store(into, packReader(request.Capabilities, io.LimitReader(response, maxPack)), thin)
-	if err := errors.Join(err, response.Close()); err != nil {
-		return plumbing.ZeroHash, true, c.failed("cloning", err)
-	}
-	return commit, true, nil
-}
-
-// store keeps the objects of a pack. Those of a thin one, few as a rule, are kept one by one, as they may build upon others.
-func store(into *filesystem.Storage, pack io.Reader, thin bool) error {
-	checked := bounded(pack)
-	defer checked.Close()
-	if !thin {
-		return packfile.UpdateObjectStorage(into, checked)
-	}
-	parser, err := packfile.NewParserWithStorage(packfile.NewScanner(checked), into)
-	if err != nil {
-		return err
-	}
-	_, err = parser.Parse()
-	return err
-}
-
-func packReader(agreed *capability.List, response io.Reader) io.Reader {
-	switch {
-	case agreed.Supports(capability.Sideband64k):
-		return sideband.NewDemuxer(sideband.Sideband64k, response)
-	case agreed.Supports(capability.Sideband):
-		return sideband.NewDemuxer(sideband.Sideband, response)
-	default:
-		return response
-	}
 }
 
 // Close lets others have the clone. Closing twice does nothing.
@@ -145,125 +66,164 @@ func (c *Checkout) Close() (err error) {
 // Base returns the hash of the commit that was cloned.
 func (c *Checkout) Base() string { return c.base.String() }
 
-// FileFunc is what EachFile calls. read returns the file's bytes; size is
-// their number, known without reading any. It returns whether the file is of
-// interest, which must depend on nothing but its name and its bytes.
-type FileFunc func(path string, size int64, read func() ([]byte, error)) (interesting bool, err error)
+// File is a regular file of the base. It can be read until the checkout is closed.
+type File struct {
+	Path string
+	// Size is the number of its bytes, known without reading any. It is more than MaxFile for a file that can't be read: because it
+	// is larger than that, or because the host has packed it as a difference from one that is.
+	Size int64
+
+	blob    objects.Object
+	wasRead bool
+}
+
+// Open returns the file's bytes without holding them all in memory.
+func (f *File) Open() (io.ReadCloser, error) {
+	if f.Size > MaxFile {
+		return nil, fmt.Errorf("%s: the file is larger than %d bytes, or packed upon one that is", f.Path, MaxFile)
+	}
+	f.wasRead = true
+	content, err := f.blob.Open()
+	return content, f.unreadable(err)
+}
+
+// Read returns the file's bytes.
+func (f *File) Read() (_ []byte, err error) {
+	reader, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	content := make([]byte, f.Size)
+	_, err = io.ReadFull(reader, content)
+	return content, f.unreadable(err)
+}
+
+func (f *File) unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: reading the file: %w", f.Path, err)
+}
+
+// FileFunc is what EachFile calls. It returns whether the file is of interest,
+// which must depend on nothing but its name and its bytes.
+type FileFunc func(file *File) (interesting bool, err error)
 
 // EachFile calls fn for the regular files of the base, executable or not, in
 // the order of their paths. Symlinks and submodules are passed over, and so is
 // what was not of interest in an earlier checkout of the clone and has not
 // changed: there must be one idea of what is of interest for all of them. An
 // error of fn ends the walk and is returned as it is.
-func (c *Checkout) EachFile(ctx context.Context, fn FileFunc) error {
+//
+// Nothing is read but what is at the path below and the directories that lead
+// there. An empty path is that of all files. The error is ErrPathNotFound where
+// the base has neither a directory nor a regular file of that path.
+func (c *Checkout) EachFile(ctx context.Context, below string, fn FileFunc) (err error) {
+	defer recovered(ctx, &err)
+	at, err := c.entry(below)
 	left := maxFiles
-	_, err := c.walk(ctx, c.root, "", 0, &left, fn)
+	switch {
+	case err != nil:
+	case at.Mode == filemode.Dir:
+		_, err = c.walk(ctx, at.Hash, below, strings.Count(below, "/"), &left, fn)
+	case isRegular(at.Mode):
+		_, err = c.visit(at.Hash, below, fn)
+	default:
+		err = fmt.Errorf("%q: %w", below, ErrPathNotFound)
+	}
 	return err
+}
+
+// entry returns that of a path, which is empty for the root.
+func (c *Checkout) entry(name string) (object.TreeEntry, error) {
+	at, dir := object.TreeEntry{Mode: filemode.Dir, Hash: c.root}, ""
+	if name == "" {
+		return at, nil
+	}
+	for _, step := range strings.Split(name, "/") {
+		if at.Mode != filemode.Dir {
+			return at, fmt.Errorf("%q: %w", name, ErrPathNotFound)
+		}
+		tree, err := c.tree(at.Hash, dir)
+		if err != nil {
+			return at, err
+		}
+		at = object.TreeEntry{}
+		err = eachEntry(tree, dir, func(entry object.TreeEntry) error {
+			if entry.Name == step {
+				at = entry
+			}
+			return nil
+		})
+		if err != nil {
+			return at, err
+		}
+		dir = path.Join(dir, step)
+	}
+	return at, nil
 }
 
 // walk calls fn for the files of the directory dir, whose tree is hash, and tells whether any of them is of interest; left counts
 // down what may yet be walked.
-func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int, fn FileFunc) (bool, error) {
+func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int, fn FileFunc) (interesting bool, err error) {
 	if depth > maxDepth {
 		return false, fmt.Errorf("%s: more than %d directories deep", dir, maxDepth)
 	}
-	if _, dull := c.clone.dull[hash]; dull {
-		return false, nil
-	}
-	entries, err := c.tree(hash, dir)
-	if err != nil {
+	tree, err := c.tree(hash, dir)
+	if err != nil || tree.Marked() {
 		return false, err
 	}
-	interesting := false
-	for _, entry := range entries {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
+	err = eachEntry(tree, dir, func(entry object.TreeEntry) error {
 		if *left--; *left < 0 {
-			return false, fmt.Errorf("the repository has more than %d files", maxFiles)
+			return fmt.Errorf("the repository has more than %d files", maxFiles)
 		}
-		name, found := path.Join(dir, entry.Name), false
+		name, found, err := path.Join(dir, entry.Name), false, ctx.Err()
 		switch {
+		case err != nil:
 		case entry.Mode == filemode.Dir:
 			found, err = c.walk(ctx, entry.Hash, name, depth+1, left, fn)
 		case isRegular(entry.Mode):
 			found, err = c.visit(entry.Hash, name, fn)
 		}
-		if err != nil {
-			return false, err
-		}
 		interesting = interesting || found
-	}
-	if !interesting {
-		c.clone.dull[hash] = struct{}{}
-	}
-	return interesting, nil
-}
-
-func (c *Checkout) visit(hash plumbing.Hash, name string, fn FileFunc) (bool, error) {
-	if _, dull := c.clone.dull[hash]; dull {
-		return false, nil
-	}
-	size, err := c.objects.EncodedObjectSize(hash)
-	if err != nil {
-		return false, fmt.Errorf("%s: reading its size: %w", name, err)
-	}
-	wasRead := false
-	interesting, err := fn(name, size, func() ([]byte, error) {
-		wasRead = true
-		content, err := c.blob(hash, size)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		return content, nil
+		return err
 	})
-	// Unread, it was its name that was not of interest.
-	if err == nil && !interesting && wasRead {
-		c.clone.dull[hash] = struct{}{}
+	if err == nil && !interesting {
+		err = tree.Mark()
 	}
 	return interesting, err
 }
 
-func (c *Checkout) blob(hash plumbing.Hash, size int64) (_ []byte, err error) {
-	blob, err := object.GetBlob(c.objects, hash)
-	if err != nil {
-		return nil, fmt.Errorf("reading blob %s: %w", hash, err)
+// visit calls fn for a file. One that is marked is of no interest.
+func (c *Checkout) visit(hash plumbing.Hash, name string, fn FileFunc) (bool, error) {
+	blob, err := c.objects.Find(plumbing.BlobObject, hash)
+	if errors.Is(err, objects.ErrNotFound) {
+		return fn(&File{Path: name, Size: MaxFile + 1})
 	}
-	reader, err := blob.Reader()
-	if err != nil {
-		return nil, fmt.Errorf("reading blob %s: %w", hash, err)
+	if err != nil || blob.Marked() {
+		return false, err
 	}
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	content, err := io.ReadAll(io.LimitReader(reader, size+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading blob %s: %w", hash, err)
+	file := &File{Path: name, Size: blob.Size(), blob: blob}
+	interesting, err := fn(file)
+	// Unread, it was its name that was not of interest.
+	if err == nil && !interesting && file.wasRead {
+		err = blob.Mark()
 	}
-	if int64(len(content)) != size {
-		return nil, fmt.Errorf("blob %s is not of the %d bytes it says", hash, size)
-	}
-	return content, nil
+	return interesting, err
 }
 
 func isRegular(mode filemode.FileMode) bool {
 	return mode == filemode.Regular || mode == filemode.Executable
 }
 
-// tree returns the entries of the directory dir, whose tree is hash. Git's own
-// checks refuse the names it refuses; a host need not have made them.
-func (c *Checkout) tree(hash plumbing.Hash, dir string) ([]object.TreeEntry, error) {
-	if size, err := c.objects.EncodedObjectSize(hash); err == nil && size > maxTree {
-		return nil, fmt.Errorf("%s: the directory has more than %d bytes", path.Join("/", dir), maxTree)
-	}
-	tree, err := object.GetTree(c.objects, hash)
+// tree returns the tree of the directory dir.
+func (c *Checkout) tree(hash plumbing.Hash, dir string) (objects.Object, error) {
+	tree, err := c.objects.Find(plumbing.TreeObject, hash)
 	if err != nil {
-		return nil, fmt.Errorf("%s: reading tree %s: %w", path.Join("/", dir), hash, err)
+		return objects.Object{}, fmt.Errorf("reading directory %s: %w", path.Join("/", dir), err)
 	}
-	for _, entry := range tree.Entries {
-		if entry.Name == "." || entry.Name == ".." || strings.Contains(entry.Name, "/") {
-			return nil, fmt.Errorf("%s: tree %s has an entry named %q", path.Join("/", dir), hash, entry.Name)
-		}
-	}
-	return tree.Entries, nil
+	return tree, nil
 }
 
 // Commit makes a commit on top of the base in which the files at the paths of
@@ -273,11 +233,12 @@ func (c *Checkout) tree(hash plumbing.Hash, dir string) ([]object.TreeEntry, err
 // hash. The error is ErrNoChange when every file has its new content already.
 // The commit is on the remote once Push has brought it there.
 func (c *Checkout) Commit(changes map[string][]byte, message string, author Author, when time.Time, signer Signer) (hash string, err error) {
+	defer recovered(context.Background(), &err)
 	if strings.ContainsAny(author.Name+author.Email, "<>\n\x00") || strings.Contains(message, "\x00") {
 		return "", errors.New("the author or the message of the commit holds characters that Git does not allow")
 	}
-	var added []plumbing.Hash
-	root, err := c.change(c.root, "", changes, &added)
+	var made made
+	root, err := c.change(c.root, "", changes, &made)
 	if err != nil {
 		return "", err
 	}
@@ -285,27 +246,34 @@ func (c *Checkout) Commit(changes map[string][]byte, message string, author Auth
 		return "", ErrNoChange
 	}
 	signature := object.Signature{Name: author.Name, Email: author.Email, When: when.UTC()}
-	made := &object.Commit{
+	object := &object.Commit{
 		Author:       signature,
 		Committer:    signature,
 		Message:      message,
 		TreeHash:     root,
 		ParentHashes: []plumbing.Hash{c.base},
 	}
-	if err := signer.signCommit(made); err != nil {
+	if err := signer.signCommit(object); err != nil {
 		return "", err
 	}
-	commit, err := c.write(made)
+	commit, err := c.write(object)
 	if err != nil {
 		return "", err
 	}
-	c.commits[commit] = append(added, commit)
+	c.commits[commit] = append(made.objects, commit)
 	return commit.String(), nil
 }
 
+// made is what making a commit takes.
+type made struct {
+	objects []plumbing.Hash
+	// read is the size in bytes of the trees that are changed, which are held in memory.
+	read int64
+}
+
 // change returns the tree of the directory dir with the changes below it, whose
-// paths are relative to it, and appends to added what objects that took.
-func (c *Checkout) change(hash plumbing.Hash, dir string, changes map[string][]byte, added *[]plumbing.Hash) (plumbing.Hash, error) {
+// paths are relative to it, and notes what that took.
+func (c *Checkout) change(hash plumbing.Hash, dir string, changes map[string][]byte, made *made) (plumbing.Hash, error) {
 	files := map[string][]byte{}
 	directories := map[string]map[string][]byte{}
 	for name, content := range changes {
@@ -320,7 +288,7 @@ func (c *Checkout) change(hash plumbing.Hash, dir string, changes map[string][]b
 		directories[first][rest] = content
 	}
 
-	entries, err := c.tree(hash, dir)
+	entries, err := c.entries(hash, dir, made)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
@@ -332,10 +300,10 @@ func (c *Checkout) change(hash plumbing.Hash, dir string, changes map[string][]b
 		below, isDirectory := directories[entry.Name]
 		switch {
 		case isFile && isRegular(entry.Mode):
-			becomes, err = c.changeFile(entry.Hash, content, added)
+			becomes, err = c.changeFile(entry.Hash, content, made)
 			delete(files, entry.Name)
 		case isDirectory && entry.Mode == filemode.Dir:
-			becomes, err = c.change(entry.Hash, name, below, added)
+			becomes, err = c.change(entry.Hash, name, below, made)
 			delete(directories, entry.Name)
 		}
 		if err != nil {
@@ -354,11 +322,27 @@ func (c *Checkout) change(hash plumbing.Hash, dir string, changes map[string][]b
 		return hash, nil
 	}
 	tree, err := c.write(&object.Tree{Entries: entries})
-	*added = append(*added, tree)
+	made.objects = append(made.objects, tree)
 	return tree, err
 }
 
-func (c *Checkout) changeFile(hash plumbing.Hash, content []byte, added *[]plumbing.Hash) (plumbing.Hash, error) {
+// entries returns those of the directory dir.
+func (c *Checkout) entries(hash plumbing.Hash, dir string, made *made) (entries []object.TreeEntry, err error) {
+	tree, err := c.tree(hash, dir)
+	if err != nil {
+		return nil, err
+	}
+	if made.read += tree.Size(); made.read > maxChanged {
+		return nil, fmt.Errorf("%s: the directories that the commit changes have more than %d bytes", path.Join("/", dir), maxChanged)
+	}
+	err = eachEntry(tree, dir, func(entry object.TreeEntry) error {
+		entries = append(entries, entry)
+		return nil
+	})
+	return entries, err
+}
+
+func (c *Checkout) changeFile(hash plumbing.Hash, content []byte, made *made) (plumbing.Hash, error) {
 	blob := c.written.NewEncodedObject()
 	blob.SetType(plumbing.BlobObject)
 	writer, err := blob.Writer()
@@ -371,7 +355,7 @@ func (c *Checkout) changeFile(hash plumbing.Hash, content []byte, added *[]plumb
 	if blob.Hash() == hash {
 		return hash, nil
 	}
-	*added = append(*added, blob.Hash())
+	made.objects = append(made.objects, blob.Hash())
 	return c.written.SetEncodedObject(blob)
 }
 

@@ -17,6 +17,7 @@ limitations under the License.
 package git
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -26,23 +27,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/memory"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/objects"
 )
 
 const (
-	// cacheSize is how many bytes of objects of a clone are held in memory while it is read.
-	cacheSize = 16 * cache.MiByte
-	// largeObject is the size in bytes from which a blob is streamed from disk instead of held in memory.
-	largeObject = 1 << 20
-
 	// mostClones is how many repositories are kept on disk, and longestIdle how long each is after its last use.
 	mostClones  = 16
 	longestIdle = 2 * time.Hour
+	// mostOnDisk is how many bytes all clones take on disk together, whatever each of them may take.
+	mostOnDisk = 8 << 30
 	// mostFetches is how often a clone is added to. What it once held and no longer needs is on disk until it is made anew.
 	mostFetches = 100
 
@@ -52,36 +48,49 @@ const (
 )
 
 // ErrBusy says that the repository was used by somebody else for as long as one may wait.
-var ErrBusy = errors.New("another promotion in the same repository takes long")
+var ErrBusy = errors.New("timed out waiting for another promotion in this repository")
+
+// errDiskFull says that all clones together take more than may be on disk.
+type errDiskFull int64
+
+func (most errDiskFull) Error() string {
+	return fmt.Sprintf("repositories in use take more than %d MiB on disk together, and this one takes the most: split it, or lower --concurrent-promotions",
+		int64(most)>>20)
+}
 
 // Clones keeps repositories on disk from one use to the next, so that only
 // what has changed since is fetched, and read. They are kept apart by the
 // credentials that they were fetched with. It is safe for concurrent use; one
 // clone has one user at a time.
 type Clones struct {
-	dir string
+	dir    string
+	memory *objects.Memory
 
 	mu     sync.Mutex
 	clones map[cloneKey]*clone
+	// onDisk is how many bytes all clones take on disk.
+	onDisk     int64
+	mostOnDisk int64
 
 	patience time.Duration
+	connect  func(Remote) (*connection, error)
 }
 
 type cloneKey [sha256.Size]byte
 
-// clone is a repository on disk. All but its last use belongs to who holds it.
+// clone is a repository on disk. What is not guarded by Clones.mu belongs to who holds it.
 type clone struct {
 	dir string
 	// held has room for the one who uses the clone.
 	held chan struct{}
-	// lastUsed is guarded by Clones.mu.
+	// lastUsed, the bytes that it takes on disk, and whether these were taken from who holds it, are guarded by Clones.mu.
 	lastUsed time.Time
+	onDisk   int64
+	givenUp  bool
 
 	// tips are the commits that were fetched, each with all its files and without its parents.
 	tips    []plumbing.Hash
 	fetches int
-	// dull holds the trees, and the blobs that were read, in which nothing was of interest to EachFile's caller.
-	dull map[plumbing.Hash]struct{}
 }
 
 // NewClones returns a place for clones in a directory of its own, from which it removes what an earlier process has left.
@@ -89,7 +98,10 @@ func NewClones(dir string) (*Clones, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	return &Clones{dir: dir, clones: map[cloneKey]*clone{}, patience: patience}, os.MkdirAll(dir, 0o700)
+	clones := &Clones{
+		dir: dir, memory: objects.NewMemory(), clones: map[cloneKey]*clone{}, mostOnDisk: mostOnDisk, patience: patience, connect: connect,
+	}
+	return clones, os.MkdirAll(dir, 0o700)
 }
 
 // Close removes all clones. None may be in use.
@@ -104,7 +116,7 @@ func (c *Clones) Checkout(ctx context.Context, remote Remote, branch string) (_ 
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connect(remote)
+	conn, err := c.connect(remote)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +127,6 @@ func (c *Clones) Checkout(ctx context.Context, remote Remote, branch string) (_ 
 	}
 	checkout := &Checkout{
 		connection: conn,
-		clone:      held,
 		release:    func() { <-held.held },
 		written:    memory.NewStorage(),
 		commits:    map[plumbing.Hash][]plumbing.Hash{},
@@ -125,17 +136,11 @@ func (c *Clones) Checkout(ctx context.Context, remote Remote, branch string) (_ 
 			err = errors.Join(err, checkout.Close())
 		}
 	}()
-
-	if checkout.base, err = held.update(ctx, conn, name); err != nil {
+	// A panic leaves the clone to others as any error does.
+	defer recovered(ctx, &err)
+	if err := c.checkOut(ctx, held, checkout, name); err != nil {
 		return nil, err
 	}
-	checkout.objects = held.open()
-	commit, err := object.GetCommit(checkout.objects, checkout.base)
-	if err != nil {
-		// Whatever has become of the files on disk, the next use makes them anew.
-		return nil, errors.Join(fmt.Errorf("reading commit %s: %w", checkout.base, err), held.reset())
-	}
-	checkout.root = commit.TreeHash
 	return checkout, nil
 }
 
@@ -146,7 +151,7 @@ func keyOf(remote Remote) cloneKey {
 	}
 	hash := sha256.New()
 	for _, part := range []string{
-		remote.URL, remote.Identity, remote.Credentials.Username, remote.Credentials.Password, remote.Credentials.BearerToken, string(remote.CABundle),
+		cmp.Or(remote.Repository, remote.URL), remote.Identity, remote.Credentials.Username, remote.Credentials.Password, remote.Credentials.BearerToken, string(remote.CABundle),
 		string(remote.Credentials.SSH.Identity), string(remote.Credentials.SSH.KnownHosts),
 	} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
@@ -156,18 +161,29 @@ func keyOf(remote Remote) cloneKey {
 
 // hold returns the clone when nobody else uses it any more.
 func (c *Clones) hold(ctx context.Context, key cloneKey) (*clone, error) {
-	wanted, err := c.find(key)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, ErrBusy)
 	defer cancel()
-	select {
-	case wanted.held <- struct{}{}:
-		return wanted, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		wanted, err := c.find(key)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case wanted.held <- struct{}{}:
+			if c.has(key, wanted) {
+				return wanted, nil
+			}
+			<-wanted.held // It was removed in between.
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
+}
+
+func (c *Clones) has(key cloneKey, wanted *clone) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clones[key] == wanted
 }
 
 // find returns the clone, which it makes if there is none, and removes those that nobody has used for long.
@@ -181,7 +197,7 @@ func (c *Clones) find(key cloneKey) (*clone, error) {
 		if err != nil {
 			return nil, fmt.Errorf("making a directory for a clone: %w", err)
 		}
-		wanted = &clone{dir: dir, held: make(chan struct{}, 1), dull: map[plumbing.Hash]struct{}{}}
+		wanted = &clone{dir: dir, held: make(chan struct{}, 1)}
 		c.clones[key] = wanted
 	}
 	wanted.lastUsed = now
@@ -192,62 +208,129 @@ func (c *Clones) find(key cloneKey) (*clone, error) {
 func (c *Clones) evict(wanted *clone, now time.Time) error {
 	var errs []error
 	for {
-		var oldest *clone
-		var oldestKey cloneKey
-		for key, candidate := range c.clones {
-			if candidate != wanted && len(candidate.held) == 0 && (oldest == nil || candidate.lastUsed.Before(oldest.lastUsed)) {
-				oldest, oldestKey = candidate, key
-			}
-		}
+		key, oldest := c.longestIdle(wanted)
 		if oldest == nil || len(c.clones) <= mostClones && now.Sub(oldest.lastUsed) < longestIdle {
 			return errors.Join(errs...)
 		}
-		// Somebody may have found it just now and taken hold of it: then it is in use. Who takes hold of it next finds nothing on disk.
-		select {
-		case oldest.held <- struct{}{}:
-			errs = append(errs, oldest.reset())
-			<-oldest.held
-			delete(c.clones, oldestKey)
-		default:
-			return errors.Join(errs...)
+		errs = append(errs, c.remove(key, oldest))
+	}
+}
+
+// longestIdle returns the clone that was not in use for the longest, but not the one that is wanted.
+func (c *Clones) longestIdle(wanted *clone) (key cloneKey, oldest *clone) {
+	for candidateKey, candidate := range c.clones {
+		if candidate != wanted && len(candidate.held) == 0 && (oldest == nil || candidate.lastUsed.Before(oldest.lastUsed)) {
+			key, oldest = candidateKey, candidate
 		}
 	}
+	return key, oldest
 }
 
-// update fetches the newest commit of a branch, unless it is here already, and returns its hash.
-func (c *clone) update(ctx context.Context, conn *connection, name plumbing.ReferenceName) (plumbing.Hash, error) {
-	if c.fetches >= mostFetches {
-		if err := c.reset(); err != nil {
-			return plumbing.ZeroHash, err
+// remove removes a clone, unless somebody has taken hold of it just now.
+func (c *Clones) remove(key cloneKey, idle *clone) error {
+	select {
+	case idle.held <- struct{}{}:
+		defer func() { <-idle.held }()
+		delete(c.clones, key)
+		return c.empty(idle)
+	default:
+		return nil
+	}
+}
+
+// grow has a clone take so many bytes more on disk. Where all take too much, the idle ones are removed, and then that one of those in use
+// is given up which takes the most: a repository that is large, or grows for ever, is no matter of others.
+func (c *Clones) grow(growing *clone, bytes int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if growing.givenUp {
+		return errDiskFull(c.mostOnDisk)
+	}
+	growing.onDisk += bytes
+	c.onDisk += bytes
+	for c.onDisk > c.mostOnDisk {
+		if err := c.makeRoom(growing); err != nil {
+			return fmt.Errorf("removing a clone: %w", err)
+		}
+		if growing.givenUp {
+			return errDiskFull(c.mostOnDisk)
 		}
 	}
-	objects := c.open()
-	commit, wrote, err := conn.fetch(ctx, name, objects, slices.Clone(c.tips))
-	err = errors.Join(err, objects.Close())
-	switch {
-	case err != nil && wrote:
-		// A fetch that was cut off may have left anything.
-		return plumbing.ZeroHash, errors.Join(err, c.reset())
-	case err != nil:
-		return plumbing.ZeroHash, err
-	case wrote:
-		c.tips = append(c.tips, commit)
-		c.fetches++
+	return nil
+}
+
+func (c *Clones) makeRoom(growing *clone) error {
+	if key, oldest := c.longestIdle(growing); oldest != nil {
+		return c.remove(key, oldest)
 	}
-	return commit, nil
+	largest := growing
+	for _, candidate := range c.clones {
+		if candidate.onDisk > largest.onDisk {
+			largest = candidate
+		}
+	}
+	largest.givenUp = true
+	c.free(largest)
+	return objects.Discard(largest.dir)
 }
 
-// open returns the objects on disk.
-func (c *clone) open() *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(osfs.New(c.dir), cache.NewObjectLRU(cacheSize), filesystem.Options{
-		ExclusiveAccess:      true,
-		KeepDescriptors:      true,
-		LargeObjectThreshold: largeObject,
-	})
+func (c *Clones) free(freed *clone) {
+	c.onDisk -= freed.onDisk
+	freed.onDisk = 0
 }
 
-// reset makes the clone as good as new. Its directory comes back with the first file in it.
-func (c *clone) reset() error {
-	c.tips, c.fetches, c.dull = nil, 0, map[plumbing.Hash]struct{}{}
-	return os.RemoveAll(c.dir)
+// empty makes a clone that is held as good as new. Its directory comes back with the first file in it.
+func (c *Clones) empty(held *clone) error {
+	held.tips, held.fetches = nil, 0
+	err := os.RemoveAll(held.dir)
+	c.free(held)
+	held.givenUp = false
+	return err
+}
+
+// reset makes a clone that the caller holds as good as new.
+func (c *Clones) reset(held *clone) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.empty(held)
+}
+
+// isUsedUp reports whether a clone is to be made anew.
+func (c *Clones) isUsedUp(held *clone) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return held.givenUp || held.fetches >= mostFetches
+}
+
+// checkOut has the checkout hold the newest commit of a branch. If that fails on the way, the next use makes the clone anew:
+// whatever has become of the files on disk.
+func (c *Clones) checkOut(ctx context.Context, held *clone, checkout *Checkout, name plumbing.ReferenceName) (err error) {
+	if c.isUsedUp(held) {
+		if err := c.reset(held); err != nil {
+			return err
+		}
+	}
+	grow := func(bytes int64) error { return c.grow(held, bytes) }
+	if checkout.objects, err = objects.Open(held.dir, limits, c.memory, grow); err != nil {
+		return err
+	}
+	broken := true
+	defer func() {
+		if broken {
+			err = errors.Join(err, c.reset(held))
+		}
+	}()
+	commit, wrote, err := checkout.connection.fetch(ctx, name, checkout.objects, slices.Clone(held.tips))
+	if err != nil {
+		broken = wrote
+		return err
+	}
+	if wrote {
+		held.tips = append(held.tips, commit)
+		held.fetches++
+	}
+	checkout.base = commit
+	checkout.root, err = rootOf(checkout.objects, commit)
+	broken = err != nil
+	return err
 }

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 
@@ -30,7 +31,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/hosthttp"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hosthttp"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 )
 
 // connection speaks the Git protocol with one remote. It uses go-git's
@@ -43,9 +45,12 @@ type connection struct {
 	endpoint transport.Endpoint
 	auth     transport.AuthMethod
 	secrets  []string
-	// transport is nil for SSH.
+	// dial is nil for HTTP, and transport is nil for SSH.
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	transport *hosthttp.Transport
 	client    transport.Transport
+	// allowance is what the host may yet send.
+	allowance allowance
 	// sessions are closed with the connection.
 	sessions []io.Closer
 }
@@ -69,7 +74,7 @@ func connect(remote Remote) (*connection, error) {
 		return nil, errors.New("the repository URL must have a host and no query: give one like https://host/owner/repository")
 	}
 	if parsed.Scheme == "ssh" {
-		return connectSSH(parsed, remote.Credentials.SSH)
+		return connectSSH(parsed, remote)
 	}
 	credentials := remote.Credentials
 	if parsed.User != nil && credentials.anonymous() {
@@ -83,11 +88,11 @@ func connect(remote Remote) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("repository URL %s: %w", parsed, err)
 	}
-	httpTransport, err := hosthttp.NewTransport(remote.CABundle, maxResponse)
+	httpTransport, err := hosthttp.NewTransport(remote.Network, remote.CABundle, maxResponse)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{
+	c := &connection{
 		url:      parsed.String(),
 		endpoint: *endpoint,
 		auth:     authMethod(credentials),
@@ -98,8 +103,9 @@ func connect(remote Remote) (*connection, error) {
 			urlPassword,
 		},
 		transport: httpTransport,
-		client:    githttp.NewClient(&http.Client{Transport: httpTransport}),
-	}, nil
+	}
+	c.client = githttp.NewClient(&http.Client{Transport: c.allowance.transport(httpTransport)})
+	return c, nil
 }
 
 // basicToken is what a host finds, and may repeat, after "Authorization: Basic".
@@ -121,19 +127,14 @@ func authMethod(c Credentials) transport.AuthMethod {
 	}
 }
 
-// maxResponse bounds the responses to the two requests of the protocol: GET for
-// the references, POST for a pack or the report on one.
-func maxResponse(request *http.Request) int64 {
-	if request.Method == http.MethodGet {
-		return maxAdvertisement
-	}
-	return maxPack
-}
+// maxResponse bounds each response by the most that the allowance is ever.
+func maxResponse(*http.Request) int64 { return maxPackResponse }
 
 // uploadPack opens a session for reading, and returns it with the remote's references.
 func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {
+	c.allowance.hold(maxAdvertisement)
 	// A session writes to its endpoint when the host redirects: each gets a copy.
-	session, err := openSession(ctx, c.endpoint, func(endpoint *transport.Endpoint) (transport.UploadPackSession, error) {
+	session, err := openSession(ctx, c, func(endpoint *transport.Endpoint) (transport.UploadPackSession, error) {
 		return c.client.NewUploadPackSession(endpoint, c.auth)
 	})
 	if err != nil {
@@ -152,7 +153,8 @@ func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSessio
 
 // receivePack opens a session for writing, and returns it with the remote's references.
 func (c *connection) receivePack(ctx context.Context) (transport.ReceivePackSession, *packp.AdvRefs, error) {
-	session, err := openSession(ctx, c.endpoint, func(endpoint *transport.Endpoint) (transport.ReceivePackSession, error) {
+	c.allowance.hold(maxAdvertisement)
+	session, err := openSession(ctx, c, func(endpoint *transport.Endpoint) (transport.ReceivePackSession, error) {
 		return c.client.NewReceivePackSession(endpoint, c.auth)
 	})
 	if err != nil {
@@ -174,11 +176,15 @@ func (c *connection) close() {
 	if c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
+	c.allowance.release()
 }
 
 // failed tells what could not be done with the remote, without the host's own
 // page of HTML where go-git makes it a part of the error.
 func (c *connection) failed(doing string, err error) error {
+	if reason := c.allowance.reason(); reason != nil {
+		err = reason
+	}
 	for _, known := range []struct{ kind, is error }{
 		{ErrUnauthorized, transport.ErrAuthenticationRequired},
 		{ErrUnauthorized, transport.ErrAuthorizationFailed},
@@ -186,6 +192,8 @@ func (c *connection) failed(doing string, err error) error {
 		{context.Canceled, context.Canceled},
 		{context.DeadlineExceeded, context.DeadlineExceeded},
 		{hosthttp.ErrTooLarge, hosthttp.ErrTooLarge},
+		{hostnet.ErrTooSlow, hostnet.ErrTooSlow},
+		{errHeld, errHeld},
 	} {
 		if errors.Is(err, known.is) {
 			return hosthttp.NewError(known.kind, fmt.Sprintf("%s %s: %s", doing, c.url, known.kind), c.secrets...)
@@ -205,6 +213,7 @@ func branchReference(branch string) (plumbing.ReferenceName, error) {
 // RemoteBranch returns the commit that a branch of the remote is at, and
 // whether there is such a branch.
 func RemoteBranch(ctx context.Context, remote Remote, branch string) (hash string, exists bool, err error) {
+	defer recovered(ctx, &err)
 	name, err := branchReference(branch)
 	if err != nil {
 		return "", false, err

@@ -29,27 +29,35 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/objects"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 )
 
 // The limits on what is taken from a Git host. A repository beyond them is
 // refused with an error that says so.
 const (
+	// MaxFile is the size in bytes up to which files can be read. A larger one may be in the repository, and stays as it is.
+	MaxFile = 32 << 20
+
+	// maxAdvertisement is the size in bytes of the host's list of references, maxNegotiation that of what a host says before it sends
+	// a pack or reports on one, and maxPackResponse that of a pack, with what its pieces are wrapped in.
+	maxAdvertisement = 32 << 20
+	maxNegotiation   = 4 << 20
+	maxPackResponse  = maxPack + maxPack/16
 	// maxPack is the size in bytes of a commit with all its files, as the host packs them.
 	maxPack = 2 << 30
-	// maxObject is the size in bytes of one file or directory, and maxUnpacked that of all together. GitHub takes no file of more
-	// than 100 MB.
-	maxObject   = 128 << 20
-	maxUnpacked = 16 * maxPack
-	// maxTree is the size in bytes of one directory, without what is in it.
-	maxTree = 32 << 20
-	// maxAdvertisement is the size in bytes of the host's list of references.
-	maxAdvertisement = 64 << 20
-	// maxFiles is how many entries of trees are walked. A few small trees that
+	// maxFiles is how many files and directories are walked. A few small trees that
 	// hold each other many times over can make a repository of billions.
 	maxFiles = 1 << 20
 	// maxDepth is how many directories deep a file may be.
-	maxDepth = 256
+	maxDepth = 128
+	// maxChanged is the size in bytes of the directories that a commit changes, without what is in them.
+	maxChanged = 4 << 20
 )
+
+// limits are those on the objects of a repository. What deltas make, and so what is on disk, can be far more than what was sent.
+var limits = objects.Limits{Pack: maxPack, Object: MaxFile, Unpacked: 8 << 30, Objects: maxFiles / 2, Disk: 2 * maxPack}
 
 var (
 	// ErrBranchNotFound says that the remote has no such branch.
@@ -60,6 +68,8 @@ var (
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrLease says that a branch is not where the caller expected it: somebody else moved, made or deleted it.
 	ErrLease = errors.New("the branch has moved")
+	// ErrPathNotFound says that a commit has no directory and no regular file of that path.
+	ErrPathNotFound = errors.New("no such directory or file")
 	// ErrNoChange says that a commit would hold the very files of its base.
 	ErrNoChange = errors.New("nothing to commit")
 )
@@ -69,10 +79,14 @@ type Remote struct {
 	// URL is the repository's http, https or ssh URL. A user and password in it are
 	// used when Credentials has none, and are kept out of every error.
 	URL string
+	// Repository is the same for all URLs of one repository, which then has one clone for them. Empty, it is the URL.
+	Repository string
 	// Credentials are sent to the URL's own origin only.
 	Credentials Credentials
 	// CABundle holds certificate authorities in PEM that are trusted besides the system's.
 	CABundle []byte
+	// Network is how the host is reached.
+	Network hostnet.Network
 	// Identity is whose credentials they are, where they change from time to time. What was cloned with earlier ones is then used with
 	// later ones too. Empty, other credentials are somebody else's.
 	Identity string

@@ -38,6 +38,9 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	. "github.com/onsi/gomega"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/objects"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 )
 
 const (
@@ -45,6 +48,9 @@ const (
 	password = "s3cr3t/with+odd chars"
 	token    = "bearer-0123456789"
 )
+
+// onLoopback is where the tests' hosts are.
+var onLoopback = hostnet.Network{AllowLoopback: true}
 
 var (
 	robot = Author{Name: "Sluice", Email: "sluice@example.com"}
@@ -140,6 +146,7 @@ func (s *server) remote(repository string) Remote {
 		URL:         s.URL + "/" + repository,
 		Credentials: Credentials{Username: username, Password: password},
 		CABundle:    s.caBundle(),
+		Network:     onLoopback,
 	}
 }
 
@@ -243,20 +250,33 @@ func checkOut(t *testing.T, remote Remote, branch string) *Checkout {
 	return checkout
 }
 
+func readStreamed(file *File) (string, error) {
+	stream, err := file.Open()
+	if err != nil {
+		return "", err
+	}
+	content, err := io.ReadAll(stream)
+	return string(content), errors.Join(err, stream.Close())
+}
+
 // files reads a checkout as EachFile gives it, in its order.
 func files(t *testing.T, checkout *Checkout) (paths []string, contents map[string]string) {
 	t.Helper()
 	contents = map[string]string{}
-	err := checkout.EachFile(t.Context(), func(path string, size int64, read func() ([]byte, error)) (bool, error) {
-		content, err := read()
+	err := checkout.EachFile(t.Context(), "", func(file *File) (bool, error) {
+		content, err := file.Read()
 		if err != nil {
 			return false, err
 		}
-		if int64(len(content)) != size {
-			return false, fmt.Errorf("%s has %d bytes, not %d", path, len(content), size)
+		streamed, err := readStreamed(file)
+		if err != nil || streamed != string(content) {
+			return false, fmt.Errorf("%s reads %q, and streamed %q: %w", file.Path, content, streamed, err)
 		}
-		paths = append(paths, path)
-		contents[path] = string(content)
+		if int64(len(content)) != file.Size {
+			return false, fmt.Errorf("%s has %d bytes, not %d", file.Path, len(content), file.Size)
+		}
+		paths = append(paths, file.Path)
+		contents[file.Path] = string(content)
 		return true, nil
 	})
 	if err != nil {
@@ -265,11 +285,79 @@ func files(t *testing.T, checkout *Checkout) (paths []string, contents map[strin
 	return paths, contents
 }
 
+func TestOnlyWhatIsAtAPathIsRead(t *testing.T) {
+	s := newServer(t)
+	r := s.newRepository(t, "fleet")
+	r.commit("main", map[string]file{
+		"apps/a.yaml":      {"100644", "a"},
+		"apps/deep/b.yaml": {"100644", "b"},
+		"apps/link":        {"120000", "deep"},
+		"apps.yaml":        {"100644", "c"},
+		"vendored":         {"160000", strings.Repeat("1", 40)},
+	})
+	for _, test := range []struct {
+		name, path string
+		want       []string
+		err        error
+	}{
+		{"no path is that of all files", "", []string{"apps.yaml", "apps/a.yaml", "apps/deep/b.yaml"}, nil},
+		{"a directory has what is below it, too", "apps", []string{"apps/a.yaml", "apps/deep/b.yaml"}, nil},
+		{"a directory in a directory", "apps/deep", []string{"apps/deep/b.yaml"}, nil},
+		{"a file stands for itself", "apps/a.yaml", []string{"apps/a.yaml"}, nil},
+		{"a part of a name is another name", "app", nil, ErrPathNotFound},
+		{"nothing is below a file", "apps/a.yaml/b", nil, ErrPathNotFound},
+		{"a link is not followed", "apps/link", nil, ErrPathNotFound},
+		{"not on the way either", "apps/link/b.yaml", nil, ErrPathNotFound},
+		{"a submodule has no files", "vendored", nil, ErrPathNotFound},
+		{"there is nothing above the root", "..", nil, ErrPathNotFound},
+		{"nor anywhere else", "/apps", nil, ErrPathNotFound},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			checkout := checkOut(t, s.remote("fleet"), "main")
+			var found []string
+			err := checkout.EachFile(t.Context(), test.path, func(file *File) (bool, error) {
+				found = append(found, file.Path)
+				return true, nil
+			})
+			if test.err != nil {
+				g.Expect(err).To(MatchError(test.err))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found).To(Equal(test.want))
+		})
+	}
+}
+
+func TestWhatWasOfNoInterestIsPassedOverAtAPathToo(t *testing.T) {
+	g := NewWithT(t)
+	s := newServer(t)
+	r := s.newRepository(t, "fleet")
+	r.commit("main", map[string]file{"apps/a.yaml": {"100644", "a"}, "apps/deep/b.yaml": {"100644", "b"}, "other/c.yaml": {"100644", "c"}})
+	clones := newClones(t)
+	read := func(below string) (paths []string) {
+		checkout, err := clones.Checkout(t.Context(), s.remote("fleet"), "main")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(checkout.EachFile(t.Context(), below, func(file *File) (bool, error) {
+			paths = append(paths, file.Path)
+			_, err := file.Read()
+			return false, err
+		})).To(Succeed())
+		g.Expect(checkout.Close()).To(Succeed())
+		return paths
+	}
+	g.Expect(read("apps")).To(Equal([]string{"apps/a.yaml", "apps/deep/b.yaml"}))
+	g.Expect(read("apps/deep")).To(BeEmpty())
+	g.Expect(read("")).To(Equal([]string{"other/c.yaml"}), "what is elsewhere was not looked at")
+	g.Expect(read("apps/a.yaml")).To(BeEmpty())
+}
+
 func TestACommitChangesExactlyTheFilesGiven(t *testing.T) {
 	g := NewWithT(t)
 	s := newServer(t)
 	r := s.newRepository(t, "fleet")
-	large := strings.Repeat("0123456789abcdef", largeObject/8)
+	large := strings.Repeat("0123456789abcdef", 1<<17)
 	before := map[string]file{
 		".gitattributes":    {"100644", "* text=auto eol=crlf\n*.sh text eol=lf\n"},
 		"apps/a.yaml":       {"100644", "tag: v1.0.0\n"},
@@ -385,7 +473,7 @@ func TestATreeWithUnsafeNamesIsRefused(t *testing.T) {
 	tree := run(t, r.dir, body, "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
 	r.git("update-ref", "refs/heads/main", r.git("commit-tree", tree, "-m", "m"))
 
-	err = checkOut(t, s.remote("fleet"), "main").EachFile(t.Context(), func(string, int64, func() ([]byte, error)) (bool, error) { return true, nil })
+	err = checkOut(t, s.remote("fleet"), "main").EachFile(t.Context(), "", func(*File) (bool, error) { return true, nil })
 	g.Expect(err).To(MatchError(ContainSubstring(`has an entry named ".."`)))
 }
 
@@ -403,7 +491,7 @@ func TestATreeThatHoldsItselfManyTimesIsNotWalkedForEver(t *testing.T) {
 	}
 	r.git("update-ref", "refs/heads/main", r.git("commit-tree", strings.Fields(entry)[2], "-m", "m"))
 
-	err := checkOut(t, s.remote("bomb"), "main").EachFile(t.Context(), func(string, int64, func() ([]byte, error)) (bool, error) { return true, nil })
+	err := checkOut(t, s.remote("bomb"), "main").EachFile(t.Context(), "", func(*File) (bool, error) { return true, nil })
 	g.Expect(err).To(MatchError(ContainSubstring("more than 1048576 files")))
 }
 
@@ -535,11 +623,10 @@ func TestCloneTakesOnlyTheBranchsNewestCommit(t *testing.T) {
 	r.commit("other", map[string]file{"a": {"100644", "other"}})
 
 	checkout := checkOut(t, s.remote("fleet"), "main")
-	objects, err := checkout.objects.IterEncodedObjects(plumbing.AnyObject)
-	g.Expect(err).NotTo(HaveOccurred())
-	count := 0
-	g.Expect(objects.ForEach(func(plumbing.EncodedObject) error { count++; return nil })).To(Succeed())
-	g.Expect(count).To(Equal(3), "a commit, a tree and a blob")
+	for name, kept := range map[string]bool{"main:a": true, "main^:a": false, "other:a": false} {
+		_, err := checkout.objects.Find(plumbing.BlobObject, plumbing.NewHash(r.git("rev-parse", name)))
+		g.Expect(errors.Is(err, objects.ErrNotFound)).NotTo(Equal(kept), name)
+	}
 }
 
 func TestAHostThatServesNobodyWithoutMultiAck(t *testing.T) {
@@ -551,7 +638,7 @@ func TestAHostThatServesNobodyWithoutMultiAck(t *testing.T) {
 	for i := range 3 {
 		tree := map[string]file{"marked": {"100644", fmt.Sprintf("x%d", i)}}
 		for unchanged := range 20 {
-			tree[fmt.Sprintf("dull/%d", unchanged)] = file{"100644", "-"}
+			tree[fmt.Sprintf("bare/%d", unchanged)] = file{"100644", "-"}
 		}
 		commit := r.commit("main", tree)
 		_, base := read(t, clones, s.remote("fleet"), "main")
@@ -651,7 +738,7 @@ func TestARedirectToAnotherOriginDoesNotCarryTheCredentials(t *testing.T) {
 	}))
 	t.Cleanup(host.Close)
 
-	remote := Remote{URL: host.URL + "/fleet", Credentials: Credentials{Username: username, Password: password}}
+	remote := Remote{URL: host.URL + "/fleet", Credentials: Credentials{Username: username, Password: password}, Network: onLoopback}
 	_, _, err := RemoteBranch(t.Context(), remote, "main")
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(seen).To(HaveEach(BeEmpty()))

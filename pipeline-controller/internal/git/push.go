@@ -34,7 +34,8 @@ import (
 // must be at the commit expected, or be absent when expected is empty, else it
 // stays as it is and the error is ErrLease. A branch that is at the commit
 // already is no error and nothing is sent.
-func (c *Checkout) Push(ctx context.Context, hash, branch, expected string) error {
+func (c *Checkout) Push(ctx context.Context, hash, branch, expected string) (err error) {
+	defer recovered(ctx, &err)
 	name, err := branchReference(branch)
 	if err != nil {
 		return err
@@ -54,7 +55,8 @@ func (c *Checkout) Push(ctx context.Context, hash, branch, expected string) erro
 
 // DeleteBranch deletes a branch of the remote. The branch must be at the commit
 // expected, else it stays and the error is ErrLease. No such branch is no error.
-func DeleteBranch(ctx context.Context, remote Remote, branch, expected string) error {
+func DeleteBranch(ctx context.Context, remote Remote, branch, expected string) (err error) {
+	defer recovered(ctx, &err)
 	name, err := branchReference(branch)
 	if err != nil {
 		return err
@@ -102,6 +104,7 @@ func (c *connection) update(ctx context.Context, name plumbing.ReferenceName, ex
 	} else {
 		request.Packfile = io.NopCloser(pack)
 	}
+	c.allowance.hold(maxNegotiation)
 	report, err := session.ReceivePack(ctx, request)
 	switch {
 	case err == nil && report == nil:

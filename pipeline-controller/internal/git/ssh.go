@@ -31,6 +31,8 @@ import (
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/net/proxy"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 )
 
 // sshUser is who Git hosts know everybody as, by SSH.
@@ -45,7 +47,8 @@ type SSHKey struct {
 }
 
 // connectSSH prepares a connection by SSH. The home directory's configuration has no part in it.
-func connectSSH(parsed *url.URL, key SSHKey) (*connection, error) {
+func connectSSH(parsed *url.URL, remote Remote) (*connection, error) {
+	key := remote.Credentials.SSH
 	user := parsed.User.Username()
 	if user == "" {
 		user = sshUser
@@ -73,6 +76,7 @@ func connectSSH(parsed *url.URL, key SSHKey) (*connection, error) {
 			User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: checkHost, HostKeyAlgorithms: algorithms,
 		}},
 		secrets: []string{string(key.Identity), string(key.Passphrase)},
+		dial:    remote.Network.DialByProxy,
 		client:  gitssh.NewClient(nil),
 	}, nil
 }
@@ -114,8 +118,9 @@ type opened[S transport.Session] struct {
 
 // openSession opens a session at the endpoint, unless that takes longer than the context lasts: by SSH, go-git waits for ever for a
 // host that takes a connection and says nothing. One that opens later is closed.
-func openSession[S transport.Session](ctx context.Context, endpoint transport.Endpoint, open func(*transport.Endpoint) (S, error)) (S, error) {
+func openSession[S transport.Session](ctx context.Context, c *connection, open func(*transport.Endpoint) (S, error)) (S, error) {
 	var none S
+	endpoint := c.endpoint
 	select {
 	case opening <- struct{}{}:
 	case <-ctx.Done():
@@ -124,11 +129,13 @@ func openSession[S transport.Session](ctx context.Context, endpoint transport.En
 	done := make(chan opened[S], 1)
 	go func() {
 		defer func() { <-opening }()
+		var result opened[S]
+		defer func() { done <- result }()
+		defer recovered(ctx, &result.err)
 		if endpoint.Protocol == "ssh" {
-			defer dialers.lend(ctx, &endpoint)()
+			defer dialers.lend(&endpoint, func(network, address string) (net.Conn, error) { return c.connect(ctx, network, address) })()
 		}
-		session, err := open(&endpoint)
-		done <- opened[S]{session, err}
+		result.session, result.err = open(&endpoint)
 	}()
 	select {
 	case result := <-done:
@@ -161,19 +168,22 @@ type dialerRegistry struct {
 	last    atomic.Int64
 }
 
-// lend has the endpoint's connection end with the context at the latest. What it returns must be called once the session is open.
-func (r *dialerRegistry) lend(ctx context.Context, endpoint *transport.Endpoint) (giveBack func()) {
+// lend has the endpoint connect by a dialer. What it returns must be called once the session is open.
+func (r *dialerRegistry) lend(endpoint *transport.Endpoint, by dialer) (giveBack func()) {
 	name := strconv.FormatInt(r.last.Add(1), 10)
-	r.dialers.Store(name, dialer(func(network, address string) (net.Conn, error) {
-		// The environment's own proxies are used as ever.
-		conn, err := proxy.Dial(ctx, network, address)
-		if err == nil {
-			context.AfterFunc(ctx, func() { _ = conn.Close() })
-		}
-		return conn, err
-	}))
+	r.dialers.Store(name, by)
 	endpoint.Proxy.URL = dialScheme + "://" + name
 	return func() { r.dialers.Delete(name) }
+}
+
+// connect connects by SSH until the context ends. The environment's own proxy is used.
+func (c *connection) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return allowedConn{hostnet.Paced(conn), &c.allowance}, nil
 }
 
 func (r *dialerRegistry) find(address *url.URL, _ proxy.Dialer) (proxy.Dialer, error) {

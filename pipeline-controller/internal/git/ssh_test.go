@@ -18,13 +18,16 @@ package git
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 	"github.com/sluice-toolkit/sluice/tests/sshhost"
 )
 
@@ -51,6 +54,7 @@ func (s *sshServer) remote(repository string) Remote {
 		Credentials: Credentials{SSH: SSHKey{
 			Identity: s.Identity, Passphrase: []byte(sshhost.Passphrase), KnownHosts: s.KnownHosts,
 		}},
+		Network: onLoopback,
 	}
 }
 
@@ -165,4 +169,22 @@ func TestSSHHostsThatSayNothingHoldUpNoOtherHost(t *testing.T) {
 	at, _, err := RemoteBranch(ctx, host.remote("fleet.git"), "main")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(at).To(Equal(tip))
+}
+
+func TestAnSSHHostThatIsTooSlowIsCutOff(t *testing.T) {
+	remote := newSSHServer(t).remote("fleet.git")
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		conn, err := connect(remote)
+		g.Expect(err).NotTo(HaveOccurred())
+		host, ours := net.Pipe()
+		conn.dial = func(context.Context, string, string) (net.Conn, error) { return ours, nil }
+		go func() { _, _ = io.Copy(io.Discard, host) }()
+		go func() { _, _ = host.Write([]byte("SSH-2.0-slow\r\n")) }()
+		began := time.Now()
+		_, _, err = conn.branch(t.Context(), "refs/heads/main")
+		g.Expect(err).To(MatchError(hostnet.ErrTooSlow))
+		g.Expect(time.Since(began)).To(Equal(hostnet.Window))
+		conn.close()
+	})
 }

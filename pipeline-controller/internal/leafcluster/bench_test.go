@@ -112,7 +112,7 @@ func BenchmarkLeafs(b *testing.B) {
 
 		began := time.Now()
 		for _, p := range pipelines {
-			w.Want(p)
+			w.Want(context.Background(), p)
 		}
 		first := time.Duration(0)
 		for known := 0; known < len(pipelines)**benchTargets; {

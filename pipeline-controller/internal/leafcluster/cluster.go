@@ -18,6 +18,10 @@ package leafcluster
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,79 +29,87 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/apireader"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
-// wishes has, by the object, the Pipelines that want it: the index by which a change of an object finds them.
-type wishes map[types.NamespacedName]map[types.NamespacedName]struct{}
+// want is that a Pipeline wants to know of an object of a cluster.
+type want struct {
+	pipeline types.NamespacedName
+	watch    watchKey
+	object   types.NamespacedName
+}
 
 // cluster is an object that stands for a cluster and that some Pipeline names. It looks after the kubeconfig: from where it is, through
 // every change, to the connection that is made from it. The management cluster is one too, whose connection is given.
 type cluster struct {
-	clusters *Clusters
-	key      clusterKey
-	// again has the object be looked at again soon.
-	again chan struct{}
-	// stop ends run; nil for the management cluster.
+	ref         kubeconfig.Reference
+	connections *connections
+	enqueue     enqueue
+	// lookup has the object be looked up again soon.
+	lookup chan struct{}
+	// stop ends run; nil for the management cluster. Guarded by Clusters.mu.
 	stop context.CancelFunc
-
-	// What follows is guarded by Clusters.mu.
-
-	// wishes has what is wanted of the cluster, by the watch that serves it.
-	wishes map[watchKey]wishes
-	// connection is nil while there is no kubeconfig.
-	connection *connection
-	// failure is why there is none; nil before the object was first looked at.
-	failure *failure
 	// started is when the object was first named.
 	started time.Time
-	// sessions counts those of former connections.
+
+	mu sync.Mutex
+	// wants has what is wanted of the cluster. Guarded by mu.
+	wants map[want]struct{}
+	// ended is true once nothing is wanted any more. Guarded by mu.
+	ended bool
+	// connection is nil while there is no kubeconfig. Guarded by mu.
+	connection *connection
+	// failure is why there is none; nil before the object was first looked up. Guarded by mu.
+	failure *failure
+	// sessions counts those of former connections. Guarded by mu.
 	sessions int
 }
 
-// look has the object be looked at again soon.
-func (c *cluster) look() {
-	select {
-	case c.again <- struct{}{}:
-	default:
+func newCluster(ref kubeconfig.Reference, connections *connections, enqueue enqueue) *cluster {
+	return &cluster{
+		ref: ref, connections: connections, enqueue: enqueue,
+		lookup: make(chan struct{}, 1), started: time.Now(), wants: map[want]struct{}{},
 	}
 }
 
-// run looks at the object from time to time, and when there is reason to.
-func (c *cluster) run(ctx context.Context) {
-	timing := c.clusters.timing
-	var known resolved
-	for ctx.Err() == nil {
-		known = c.resolve(ctx, known)
+// run looks the object up from time to time, and when there is reason to.
+func (c *cluster) run(ctx context.Context, resolver *kubeconfig.Resolver, lookups *lookups, timing Timing) {
+	var known kubeconfig.Version
+	for lookups.wait(ctx, c.namespaces()) == nil {
+		known = c.resolve(ctx, resolver, known)
 		interval := timing.ResolveInterval
-		if known == (resolved{}) {
+		if known == (kubeconfig.Version{}) {
 			// Somebody is likely to be at work on it.
 			interval /= 4
 		}
-		// Reasons to look may come thick and fast.
+		// Reasons to look it up may come thick and fast.
 		pause(ctx, timing.BackoffMin, nil)
-		pause(ctx, wait.Jitter(interval, 0.2), c.again)
+		pause(ctx, wait.Jitter(interval, 0.2), c.lookup)
 	}
 }
 
-// resolve looks at the object and sees to the connection.
-func (c *cluster) resolve(ctx context.Context, known resolved) resolved {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+// resolve looks the object up and sees to the connection.
+func (c *cluster) resolve(ctx context.Context, resolver *kubeconfig.Resolver, known kubeconfig.Version) kubeconfig.Version {
+	ctx, cancel := context.WithTimeout(ctx, apireader.RequestTimeout)
 	defer cancel()
-	config, now, refused, err := c.clusters.resolver.resolve(ctx, c.key, known)
+	config, now, err := resolver.Resolve(ctx, c.ref, known)
+	var refusal *kubeconfig.Refusal
 	switch {
+	case errors.As(err, &refusal):
+		c.disconnect(failed(refusal.Reason, "%s", refusal.Message))
+		return now
 	case err != nil:
 		// Nothing is known to have changed.
-		ctrl.LoggerFrom(ctx).Error(err, "looking up the kubeconfig failed", "cluster", c.key.String())
+		ctrl.LoggerFrom(ctx).Error(err, "looking up the kubeconfig failed", "cluster", c.ref.String())
 		return known
-	case refused != nil:
-		c.disconnect(refused)
-		return now
 	case config == nil:
 		return now
 	}
-	connection, err := newConnection(c.clusters, config)
+	connection, err := c.connections.prepare(config)
 	if err != nil {
-		c.disconnect(failed(pipelinesv1.InvalidKubeconfigReason, "the kubeconfig of %s can't be used", c.key))
+		c.disconnect(failed(pipelinesv1.InvalidKubeconfigReason, "the kubeconfig of %s can't be used", c.ref))
 		return now
 	}
 	c.connect(connection)
@@ -106,88 +118,137 @@ func (c *cluster) resolve(ctx context.Context, known resolved) resolved {
 
 // connect takes the connection in use, or another one that was made from the same kubeconfig.
 func (c *cluster) connect(connection *connection) {
-	c.clusters.mu.Lock()
-	defer c.clusters.mu.Unlock()
-	if c.clusters.clusters[c.key] != c {
-		return // it is no longer wanted
-	}
-	content := connection.kubeconfig.fingerprint
-	if c.connection != nil && c.connection.kubeconfig.fingerprint == content {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.connection != nil && c.connection.madeFrom() == connection.madeFrom() {
 		return
 	}
-	if shared := c.clusters.connections[content]; shared != nil {
-		connection = shared
-	} else {
-		c.clusters.startConnectionLocked(connection)
-	}
+	connection = c.connections.acquire(connection, c)
 	c.releaseLocked()
 	// What became of a connection before it was shared is not counted.
-	c.sessions -= max(connection.sessions-1, 0)
+	c.sessions -= max(connection.countSessions()-1, 0)
 	c.connection, c.failure = connection, nil
-	for key := range c.wishes {
-		connection.useLocked(c, key)
+	for w := range c.wants {
+		connection.subscribe(w.watch, w.object, subscriber{c.ref, w.pipeline})
 	}
-	c.clusters.tellClusterLocked(c)
+	c.notifyLocked()
 }
 
 // disconnect does without a connection: there is no kubeconfig to make one from, or it must not be used.
 func (c *cluster) disconnect(why *failure) {
-	c.clusters.mu.Lock()
-	defer c.clusters.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.releaseLocked()
 	before := c.failure
 	c.failure = why.at(before, time.Now())
-	if before == nil || before.reason != why.reason || before.message != why.message {
-		c.clusters.tellClusterLocked(c)
+	if !why.sameAs(before) {
+		c.notifyLocked()
 	}
 }
 
-// releaseLocked lets go of the connection. It ends if nobody else uses it.
+// releaseLocked lets go of the connection.
 func (c *cluster) releaseLocked() {
 	connection := c.connection
 	if connection == nil {
 		return
 	}
 	c.connection = nil
-	c.sessions += connection.sessions
-	for key := range c.wishes {
-		connection.leaveLocked(c, key)
+	c.sessions += connection.countSessions()
+	for w := range c.wants {
+		connection.unsubscribe(w.watch, w.object, subscriber{c.ref, w.pipeline})
 	}
-	delete(connection.users, c)
-	if len(connection.users) == 0 && connection.isLeaf() {
-		c.clusters.stopConnectionLocked(connection)
+	c.connections.release(connection, c)
+}
+
+// notifyLocked queues the Pipelines that want anything in the cluster.
+func (c *cluster) notifyLocked() {
+	for w := range c.wants {
+		c.enqueue(w.pipeline, gatherTime)
 	}
 }
 
-// wishLocked notes that a Pipeline wants an object.
-func (c *cluster) wishLocked(pipeline types.NamespacedName, key watchKey, object types.NamespacedName) {
-	objects := c.wishes[key]
-	if objects == nil {
-		objects = wishes{}
-		c.wishes[key] = objects
-		if c.connection != nil {
-			c.connection.useLocked(c, key)
-		}
-	}
-	if objects[object] == nil {
-		objects[object] = map[types.NamespacedName]struct{}{}
-	}
-	objects[object][pipeline] = struct{}{}
-}
-
-// unwishLocked notes that it no longer does.
-func (c *cluster) unwishLocked(pipeline types.NamespacedName, key watchKey, object types.NamespacedName) {
-	objects := c.wishes[key]
-	delete(objects[object], pipeline)
-	if len(objects[object]) > 0 {
-		return
-	}
-	delete(objects, object)
-	if len(objects) > 0 {
-		return
-	}
-	delete(c.wishes, key)
+// add notes what a Pipeline wants.
+func (c *cluster) add(w want) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wants[w] = struct{}{}
 	if c.connection != nil {
-		c.connection.leaveLocked(c, key)
+		c.connection.subscribe(w.watch, w.object, subscriber{c.ref, w.pipeline})
 	}
+}
+
+// remove notes that it no longer does. The cluster ends if nothing is wanted any more: it reports whether it has.
+func (c *cluster) remove(w want) (ended bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.wants, w)
+	if c.connection != nil {
+		c.connection.unsubscribe(w.watch, w.object, subscriber{c.ref, w.pipeline})
+	}
+	if len(c.wants) > 0 {
+		return false
+	}
+	c.ended = true
+	if c.stop != nil {
+		c.stop()
+	}
+	c.releaseLocked()
+	return true
+}
+
+// find returns the watch of a key, or the state of all that it would see if there is none.
+func (c *cluster) find(key watchKey) (*watch, application.State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.failure != nil:
+		return nil, c.failure.state()
+	case c.connection == nil:
+		return nil, application.UnknownBecause(pipelinesv1.ConnectingReason, "looking for the kubeconfig of "+c.ref.String(), c.started)
+	}
+	return c.connection.find(key)
+}
+
+// refresh has the object be looked up soon, and the API server be connected at once.
+func (c *cluster) refresh() {
+	c.lookUpSoon()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.connection != nil {
+		c.connection.retryNow()
+	}
+}
+
+// lookUpSoon has the object be looked up again soon. It may be called while any lock is held.
+func (c *cluster) lookUpSoon() {
+	select {
+	case c.lookup <- struct{}{}:
+	default:
+	}
+}
+
+// namespaces returns those of the Pipelines that want anything of the cluster.
+func (c *cluster) namespaces() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	namespaces := map[string]struct{}{}
+	for w := range c.wants {
+		namespaces[w.pipeline.Namespace] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(namespaces))
+}
+
+func (c *cluster) figures() figures {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.connection == nil {
+		return figures{sessions: c.sessions}
+	}
+	keys := map[watchKey]struct{}{}
+	for w := range c.wants {
+		keys[w.watch] = struct{}{}
+	}
+	of := c.connection.figures(keys)
+	of.sessions += c.sessions
+	return of
 }

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -31,11 +32,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
-
-// gatherTime is how long Pipelines wait for further news of a cluster: when one is connected, there is news of all targets in it at once.
-const gatherTime = 100 * time.Millisecond
 
 // Timing says how long things take. The zero value of each is the default.
 type Timing struct {
@@ -51,6 +50,10 @@ type Timing struct {
 	BackoffMin, BackoffMax time.Duration
 	// Connects is how many first attempts to connect are made at once, and how many repeated ones. Default: 16.
 	Connects int
+	// Lookups is how many objects that stand for clusters are looked up, with their Secrets, in a second. Default: 50.
+	Lookups float64
+	// LookupBurst is how many are looked up at once after a pause. Default: as many as a Pipeline can have targets.
+	LookupBurst int
 }
 
 func (t Timing) withDefaults() Timing {
@@ -68,6 +71,12 @@ func (t Timing) withDefaults() Timing {
 	if t.Connects == 0 {
 		t.Connects = 16
 	}
+	if t.Lookups == 0 {
+		t.Lookups = 50
+	}
+	if t.LookupBurst == 0 {
+		t.LookupBurst = pipelinesv1.MaxTargets
+	}
 	return t
 }
 
@@ -83,53 +92,68 @@ type Options struct {
 	Mapper apimeta.RESTMapper
 	// Namespace confines what is looked at in the management cluster to one namespace. Default: all.
 	Namespace string
-	// NoCrossNamespaceRefs denies clusters that are named in other namespaces than the Pipeline's.
+	// NoCrossNamespaceRefs denies clusters that are named in other namespaces than the Pipeline's, and targets in namespaces that don't allow
+	// them by pipelinesv1.AllowFromLabel.
 	NoCrossNamespaceRefs bool
+	// NamespaceLabels reads the labels of a namespace in the management cluster, from a cache. It is called with NoCrossNamespaceRefs only.
+	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
 	// Timing is how long things take.
 	Timing Timing
 }
 
+// managementCluster is where a target is whose clusterRef names none.
+var managementCluster = kubeconfig.Reference{}
+
 // Clusters reads targets in all clusters. Its methods may be called from several goroutines at once.
 type Clusters struct {
-	resolver             *resolver
-	namespace            string
-	noCrossNamespaceRefs bool
-	timing               Timing
-	// firsts and retries hold one value for each attempt to connect that is under way.
-	firsts, retries chan struct{}
+	locator     *locator
+	resolver    *kubeconfig.Resolver
+	lookups     *lookups
+	connections *connections
+	management  *connection
+	timing      Timing
 
-	// ctx and queue are those of the controller. They are set by Start.
+	// ctx and queue are those of the controller. They are set by Start, before anything else begins.
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	// goroutines counts those of clusters and connections.
 	goroutines sync.WaitGroup
 
-	// mu guards what follows, and what clusters, connections and watches say it does. It is never held while something is waited for. It
-	// may be taken while a watch's own lock is held, and not the other way round.
 	mu sync.Mutex
-	// wanted has the targets that each Pipeline has declared.
-	wanted      map[types.NamespacedName]map[targetKey]struct{}
-	clusters    map[clusterKey]*cluster
-	connections map[fingerprint]*connection
-	management  *connection
+	// wanted has what each Pipeline has declared. Guarded by mu.
+	wanted map[types.NamespacedName]wanted
+	// clusters has those that a target is in. Guarded by mu.
+	clusters map[kubeconfig.Reference]*cluster
+}
+
+// wanted is what a Pipeline wants to know of.
+type wanted struct {
+	targets, sources map[targetKey]struct{}
+}
+
+func (w wanted) all() map[targetKey]struct{} {
+	all := map[targetKey]struct{}{}
+	maps.Copy(all, w.targets)
+	maps.Copy(all, w.sources)
+	return all
 }
 
 // New returns Clusters that watch nothing yet.
 func New(options Options) (*Clusters, error) {
 	timing := options.Timing.withDefaults()
 	c := &Clusters{
-		resolver:             &resolver{client: options.Objects, mapper: options.Mapper},
-		namespace:            options.Namespace,
-		noCrossNamespaceRefs: options.NoCrossNamespaceRefs,
-		timing:               timing,
-		firsts:               make(chan struct{}, timing.Connects),
-		retries:              make(chan struct{}, timing.Connects),
-		wanted:               map[types.NamespacedName]map[targetKey]struct{}{},
-		clusters:             map[clusterKey]*cluster{},
-		connections:          map[fingerprint]*connection{},
+		locator: &locator{
+			namespace: options.Namespace, noCrossNamespaceRefs: options.NoCrossNamespaceRefs, namespaceLabels: options.NamespaceLabels,
+		},
+		resolver: &kubeconfig.Resolver{Client: options.Objects, Mapper: options.Mapper},
+		lookups:  newLookups(rate.NewLimiter(rate.Limit(timing.Lookups), timing.LookupBurst).Wait),
+		timing:   timing,
+		wanted:   map[types.NamespacedName]wanted{},
+		clusters: map[kubeconfig.Reference]*cluster{},
 	}
+	c.connections = newConnections(c.enqueue, c.begin, timing)
 	var err error
-	c.management, err = newManagementConnection(c, options.Config, options.Client)
+	c.management, err = managementConnection(options.Config, options.Client, c.enqueue, timing)
 	return c, err
 }
 
@@ -139,127 +163,130 @@ func (c *Clusters) Start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ctx, c.queue = ctx, queue
-	c.startConnectionLocked(c.management)
+	c.begin(c.management.run)
 	return nil
+}
+
+// begin has something run until the returned function is called, or the context of Start ends.
+func (c *Clusters) begin(run func(context.Context)) (stop context.CancelFunc) {
+	ctx, stop := context.WithCancel(c.ctx)
+	c.goroutines.Go(func() { run(ctx) })
+	return stop
+}
+
+// enqueue has a Pipeline be reconciled after a while. It may be called while any lock is held.
+func (c *Clusters) enqueue(pipeline types.NamespacedName, after time.Duration) {
+	c.queue.AddAfter(reconcile.Request{NamespacedName: pipeline}, after)
 }
 
 // Wait returns when everything has ended after the context of Start.
 func (c *Clusters) Wait() { c.goroutines.Wait() }
 
-// Want declares all targets that the Pipeline has. What it wanted before and no longer does is let go of, and ends unless others want it.
-func (c *Clusters) Want(pipeline *pipelinesv1.Pipeline) {
+// Want declares all targets that the Pipeline has and may refer to. What it wanted before and no longer does is let go of, and ends unless others want it.
+func (c *Clusters) Want(ctx context.Context, pipeline *pipelinesv1.Pipeline) {
 	targets := map[targetKey]struct{}{}
 	for _, env := range pipeline.Spec.Environments {
 		for _, t := range env.Targets {
-			if key, refused := c.locate(pipeline, t); refused == nil {
+			if key, refused := c.locator.locate(ctx, pipeline, t); refused == nil {
 				targets[key] = struct{}{}
 			}
 		}
 	}
-	c.want(client.ObjectKeyFromObject(pipeline), targets)
+	c.update(client.ObjectKeyFromObject(pipeline), func(w *wanted) { w.targets = targets })
+}
+
+// ReadSources declares all sources that are looked at for the Pipeline, and returns their states, as Read does.
+func (c *Clusters) ReadSources(ctx context.Context, pipeline *pipelinesv1.Pipeline, of []application.SourceOf) []application.State {
+	states, sources := make([]application.State, len(of)), map[targetKey]struct{}{}
+	for _, one := range of {
+		if key, refused := c.locator.locateSource(ctx, pipeline, one); refused == nil {
+			sources[key] = struct{}{}
+		}
+	}
+	c.update(client.ObjectKeyFromObject(pipeline), func(w *wanted) { w.sources = sources })
+	for i, one := range of {
+		key, refused := c.locator.locateSource(ctx, pipeline, one)
+		states[i] = c.read(ctx, key, refused)
+	}
+	return states
 }
 
 // Forget declares that the Pipeline of that name has no targets any more.
-func (c *Clusters) Forget(pipeline types.NamespacedName) { c.want(pipeline, nil) }
+func (c *Clusters) Forget(pipeline types.NamespacedName) {
+	c.update(pipeline, func(w *wanted) { *w = wanted{} })
+}
 
-func (c *Clusters) want(pipeline types.NamespacedName, targets map[targetKey]struct{}) {
+// update changes what a Pipeline wants.
+func (c *Clusters) update(pipeline types.NamespacedName, change func(*wanted)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.wanted[pipeline]
-	if maps.Equal(before, targets) {
+	now := before
+	change(&now)
+	if maps.Equal(before.targets, now.targets) && maps.Equal(before.sources, now.sources) {
 		return
 	}
-	// What is wanted still, and by this Pipeline alone, must not end in between.
-	for key := range targets {
-		if _, had := before[key]; !had {
-			c.addLocked(pipeline, key)
-		}
-	}
-	for key := range before {
-		if _, has := targets[key]; !has {
-			c.dropLocked(pipeline, key)
-		}
-	}
-	c.wanted[pipeline] = targets
-	if len(targets) == 0 {
+	c.exchangeLocked(pipeline, before.all(), now.all())
+	c.wanted[pipeline] = now
+	if len(now.targets)+len(now.sources) == 0 {
 		delete(c.wanted, pipeline)
 	}
 }
 
-func (c *Clusters) addLocked(pipeline types.NamespacedName, key targetKey) {
-	c.clusterLocked(key.cluster).wishLocked(pipeline, c.watchKey(key), key.object)
+func (c *Clusters) exchangeLocked(pipeline types.NamespacedName, before, now map[targetKey]struct{}) {
+	// What is wanted still, and by this Pipeline alone, must not end in between.
+	for key := range now {
+		if _, had := before[key]; !had {
+			c.addLocked(key.cluster, want{pipeline, key.watch, key.object})
+		}
+	}
+	for key := range before {
+		if _, has := now[key]; !has && c.clusters[key.cluster].remove(want{pipeline, key.watch, key.object}) {
+			delete(c.clusters, key.cluster)
+		}
+	}
 }
 
-func (c *Clusters) dropLocked(pipeline types.NamespacedName, key targetKey) {
-	cluster := c.clusters[key.cluster]
-	cluster.unwishLocked(pipeline, c.watchKey(key), key.object)
-	if len(cluster.wishes) > 0 {
+// addLocked notes what is wanted of a cluster, which begins to be looked up if it is new.
+func (c *Clusters) addLocked(ref kubeconfig.Reference, w want) {
+	if known := c.clusters[ref]; known != nil {
+		known.add(w)
 		return
 	}
-	delete(c.clusters, key.cluster)
-	if cluster.stop != nil {
-		cluster.stop()
-	}
-	cluster.releaseLocked()
-}
-
-// clusterLocked returns the cluster, and begins to look at it if it is new.
-func (c *Clusters) clusterLocked(key clusterKey) *cluster {
-	if known := c.clusters[key]; known != nil {
-		return known
-	}
-	added := &cluster{clusters: c, key: key, again: make(chan struct{}, 1), wishes: map[watchKey]wishes{}, started: time.Now()}
-	c.clusters[key] = added
-	if key == (clusterKey{}) {
+	added := newCluster(ref, c.connections, c.enqueue)
+	c.clusters[ref] = added
+	if ref == managementCluster {
 		added.connection = c.management
-		return added
+		added.add(w)
+		return
 	}
-	ctx, stop := context.WithCancel(c.ctx)
-	added.stop = stop
-	c.goroutines.Go(func() { added.run(ctx) })
-	return added
+	added.add(w)
+	added.stop = c.begin(func(ctx context.Context) { added.run(ctx, c.resolver, c.lookups, c.timing) })
 }
 
-func (c *Clusters) startConnectionLocked(connection *connection) {
-	if connection.isLeaf() {
-		c.connections[connection.kubeconfig.fingerprint] = connection
-	}
-	ctx, stop := context.WithCancel(c.ctx)
-	connection.stop = stop
-	c.goroutines.Go(func() { connection.run(ctx) })
-}
-
-func (c *Clusters) stopConnectionLocked(connection *connection) {
-	delete(c.connections, connection.kubeconfig.fingerprint)
-	connection.stop()
-}
-
-// Hurry has the clusters of the Pipeline's targets be looked at, and be connected, at once. Somebody waits for it.
-func (c *Clusters) Hurry(pipeline types.NamespacedName) {
+// Refresh has the clusters of the Pipeline's targets be looked up, and be connected, at once. Somebody waits for it.
+func (c *Clusters) Refresh(pipeline types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key := range c.wanted[pipeline] {
-		cluster := c.clusters[key.cluster]
-		cluster.look()
-		if cluster.connection != nil {
-			select {
-			case cluster.connection.hurry <- struct{}{}:
-			default:
-			}
-		}
+	for key := range c.wanted[pipeline].all() {
+		c.clusters[key.cluster].refresh()
 	}
 }
 
 // Read returns the state of a target that was declared with Want. It never waits for a connection, nor for a watch to begin. Only in the
 // management cluster, whose API server has to answer anyway, the object is read one by one until the watch has begun.
-func (c *Clusters) Read(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) target.State {
-	key, refused := c.locate(pipeline, t)
+func (c *Clusters) Read(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) application.State {
+	key, refused := c.locator.locate(ctx, pipeline, t)
+	return c.read(ctx, key, refused)
+}
+
+func (c *Clusters) read(ctx context.Context, key targetKey, refused *failure) application.State {
 	if refused != nil {
 		return refused.state()
 	}
 	w, state := c.find(key)
-	if key.cluster == (clusterKey{}) && (w == nil || !w.begun()) {
-		return c.management.live(ctx, c.watchKey(key), key.object)
+	if key.cluster == managementCluster && (w == nil || !w.begun()) {
+		return c.management.readObject(ctx, key.watch, key.object)
 	}
 	if w != nil {
 		return w.read(key.object)
@@ -268,77 +295,11 @@ func (c *Clusters) Read(ctx context.Context, pipeline *pipelinesv1.Pipeline, t p
 }
 
 // find returns the watch that a target is seen by, or the state of the target if there is none.
-func (c *Clusters) find(key targetKey) (*watch, target.State) {
+func (c *Clusters) find(key targetKey) (*watch, application.State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cluster := c.clusters[key.cluster]
-	switch {
-	case cluster == nil:
-		return nil, target.UnknownBecause(pipelinesv1.ConnectingReason, "it is about to be looked for", time.Now())
-	case cluster.failure != nil:
-		return nil, cluster.failure.state()
-	case cluster.connection == nil:
-		return nil, target.UnknownBecause(pipelinesv1.ConnectingReason, "looking for the kubeconfig of "+key.cluster.String(), cluster.started)
-	case cluster.connection.failure != nil:
-		return nil, cluster.connection.failure.state()
-	case cluster.connection.session == nil:
-		return nil, target.UnknownBecause(pipelinesv1.ConnectingReason, "connecting to "+cluster.connection.server, cluster.connection.started)
+	if cluster := c.clusters[key.cluster]; cluster != nil {
+		return cluster.find(key.watch)
 	}
-	if w := cluster.connection.watches[c.watchKey(key)]; w != nil {
-		return w, target.State{}
-	}
-	return nil, target.UnknownBecause(pipelinesv1.ConnectingReason, "it is about to be looked for", time.Now())
-}
-
-// watchesOf returns the watches of a connection.
-func (c *Clusters) watchesOf(connection *connection) []*watch {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	watches := make([]*watch, 0, len(connection.watches))
-	for _, w := range connection.watches {
-		watches = append(watches, w)
-	}
-	return watches
-}
-
-// tellObject queues the Pipelines that want an object.
-func (c *Clusters) tellObject(w *watch, object types.NamespacedName, patience time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for user := range w.users {
-		c.queueLocked(user.wishes[w.key][object], patience)
-	}
-}
-
-// tellWatch queues the Pipelines that want any object that a watch is for.
-func (c *Clusters) tellWatch(w *watch) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for user := range w.users {
-		for _, pipelines := range user.wishes[w.key] {
-			c.queueLocked(pipelines, gatherTime)
-		}
-	}
-}
-
-// tellConnectionLocked queues the Pipelines that want anything in the clusters of a connection.
-func (c *Clusters) tellConnectionLocked(connection *connection) {
-	for user := range connection.users {
-		c.tellClusterLocked(user)
-	}
-}
-
-// tellClusterLocked queues the Pipelines that want anything in a cluster.
-func (c *Clusters) tellClusterLocked(of *cluster) {
-	for _, objects := range of.wishes {
-		for _, pipelines := range objects {
-			c.queueLocked(pipelines, gatherTime)
-		}
-	}
-}
-
-func (c *Clusters) queueLocked(pipelines map[types.NamespacedName]struct{}, wait time.Duration) {
-	for pipeline := range pipelines {
-		c.queue.AddAfter(reconcile.Request{NamespacedName: pipeline}, wait)
-	}
+	return nil, application.UnknownBecause(pipelinesv1.ConnectingReason, lookupPending, time.Now())
 }

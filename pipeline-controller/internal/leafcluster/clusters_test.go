@@ -19,7 +19,9 @@ package leafcluster_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -38,8 +40,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/leafcluster"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 	"github.com/sluice-toolkit/sluice/tests/leafserver"
 )
 
@@ -310,7 +312,7 @@ func TestTrouble(t *testing.T) {
 			w.connect("us", other)
 			troubled, well := pipeline("troubled", inCluster("eu")), pipeline("well", inCluster("us"))
 			before := time.Now()
-			w.Want(troubled)
+			w.Want(context.Background(), troubled)
 			g.Eventually(w.state(troubled)).Should(And(beUnknown(test.reason), HaveField("Message", ContainSubstring(test.message)),
 				HaveField("Since", BeTemporally(">=", before))))
 			since, message := w.state(troubled)().Since, w.state(troubled)().Message
@@ -318,7 +320,7 @@ func TestTrouble(t *testing.T) {
 			g.Expect(message).NotTo(ContainSubstring(leafserver.Secret), "what a server says in a refusal is repeated to nobody")
 			g.Eventually(w.queue.take).Should(HaveKey("troubled"))
 
-			w.Want(well)
+			w.Want(context.Background(), well)
 			g.Eventually(w.state(well)).Should(haveRevision("v1"))
 			other.Put(app("v2"))
 			g.Eventually(w.state(well)).Should(haveRevision("v2"))
@@ -331,6 +333,22 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+func TestClustersAreLookedUpAtABoundedRate(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld(t, func(o *leafcluster.Options) { o.Timing.Lookups, o.Timing.LookupBurst = 1e-9, 3 })
+	p := pipeline("many")
+	for i := range 10 {
+		p.Spec.Environments = append(p.Spec.Environments, pipelinesv1.Environment{Targets: []pipelinesv1.Target{inCluster(fmt.Sprintf("c%d", i))}})
+	}
+	w.Want(t.Context(), p)
+	g.Eventually(w.WaitingLookups).Should(Equal(10), "those that were looked up wait to be looked up again")
+	reasons := map[string]int{}
+	for _, env := range p.Spec.Environments {
+		reasons[w.Read(t.Context(), p, env.Targets[0]).Reason]++
+	}
+	g.Expect(reasons).To(Equal(map[string]int{"ClusterNotFound": 3, "Connecting": 7}))
+}
+
 func TestAReadDoesNotWait(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(t, func(o *leafcluster.Options) { o.Timing.ProbeTimeout = time.Hour })
@@ -338,9 +356,38 @@ func TestAReadDoesNotWait(t *testing.T) {
 	leaf.Hang()
 	w.connect("eu", leaf)
 	p := pipeline("p", inCluster("eu"))
-	w.Want(p)
+	w.Want(context.Background(), p)
 	g.Eventually(leaf.Requests).Should(HaveLen(1))
 	g.Expect(w.state(p)()).To(And(beUnknown(pipelinesv1.ConnectingReason), HaveField("Message", "connecting to "+leaf.URL())))
+}
+
+// allowing denies references across namespaces, but as the labels say that all namespaces have. They may be unreadable, too.
+func allowing(labels map[string]string, err error) func(*leafcluster.Options) {
+	return func(o *leafcluster.Options) {
+		o.NoCrossNamespaceRefs = true
+		o.NamespaceLabels = func(context.Context, string) (map[string]string, error) { return labels, err }
+	}
+}
+
+func TestATargetInANamespaceThatAllowsIt(t *testing.T) {
+	g := NewWithT(t)
+	labels := map[string]string{pipelinesv1.AllowFromLabel: "default"}
+	w := newWorld(t, allowing(labels, nil))
+	w.management.Put(app("v1"))
+	p := pipeline("p", pipelinesv1.Target{Namespace: "prod"})
+	w.watch(p)
+	theirs := pipeline("theirs", pipelinesv1.Target{Namespace: "prod"})
+	theirs.Namespace = "prod"
+	w.watch(theirs)
+
+	delete(labels, pipelinesv1.AllowFromLabel)
+	g.Expect(w.state(p)()).To(beUnknown(pipelinesv1.AccessDeniedReason), "before the Pipeline declares its targets anew")
+	w.Want(context.Background(), p)
+	w.queue.take()
+	w.management.Put(app("v2"))
+	told := map[string]time.Duration{}
+	g.Eventually(func() map[string]time.Duration { maps.Copy(told, w.queue.take()); return told }).Should(HaveKey("theirs"))
+	g.Expect(told).NotTo(HaveKey("p"))
 }
 
 func TestATargetIsRefused(t *testing.T) {
@@ -357,18 +404,37 @@ func TestATargetIsRefused(t *testing.T) {
 		{
 			name:   "in a cluster that a Secret of another namespace stands for",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("Secret", "other")},
-			reason: pipelinesv1.CrossNamespaceDeniedReason, message: "a Secret is taken from the Pipeline's own namespace only",
+			reason: pipelinesv1.AccessDeniedReason, message: "a Secret must be in the namespace of the Pipeline",
 		},
 		{
 			name:   "in a cluster that a ConfigMap of another namespace stands for",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("ConfigMap", "other")},
-			reason: pipelinesv1.CrossNamespaceDeniedReason, message: "a ConfigMap is taken from the Pipeline's own namespace only",
+			reason: pipelinesv1.AccessDeniedReason, message: "a ConfigMap must be in the namespace of the Pipeline",
 		},
 		{
 			name:    "in a cluster of another namespace, where references to other namespaces are denied",
 			target:  pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("GitopsCluster", "other")},
 			options: func(o *leafcluster.Options) { o.NoCrossNamespaceRefs = true },
-			reason:  pipelinesv1.CrossNamespaceDeniedReason, message: "allows no references to other namespaces",
+			reason:  pipelinesv1.AccessDeniedReason, message: "cross-namespace references are disabled",
+		},
+		{
+			name:    "in another namespace, where references to other namespaces are denied",
+			target:  pipelinesv1.Target{Namespace: "prod"},
+			options: allowing(nil, nil),
+			reason:  pipelinesv1.AccessDeniedReason,
+			message: "access denied: cross-namespace references are disabled; to allow this one, label namespace prod with pipelines.weave.works/allow-from=default",
+		},
+		{
+			name:    "in another namespace that allows a third one",
+			target:  pipelinesv1.Target{Namespace: "prod"},
+			options: allowing(map[string]string{pipelinesv1.AllowFromLabel: "other"}, nil),
+			reason:  pipelinesv1.AccessDeniedReason, message: "access denied",
+		},
+		{
+			name:    "in another namespace whose labels can't be read",
+			target:  pipelinesv1.Target{Namespace: "prod"},
+			options: allowing(map[string]string{pipelinesv1.AllowFromLabel: "default"}, errors.New("unreachable")),
+			reason:  pipelinesv1.AccessDeniedReason, message: "access denied",
 		},
 		{
 			name:   "in a cluster that an object of some other kind stands for",
@@ -403,7 +469,7 @@ func TestATargetIsRefused(t *testing.T) {
 			name:    "outside the only namespace that the controller looks at",
 			target:  pipelinesv1.Target{Namespace: "prod"},
 			options: func(o *leafcluster.Options) { o.Namespace = "default" },
-			reason:  pipelinesv1.CrossNamespaceDeniedReason, message: "looks at namespace default only",
+			reason:  pipelinesv1.AccessDeniedReason, message: "access denied: the controller watches namespace default only",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -417,7 +483,7 @@ func TestATargetIsRefused(t *testing.T) {
 			if test.change != nil {
 				test.change(p)
 			}
-			w.Want(p)
+			w.Want(context.Background(), p)
 			g.Expect(w.state(p)()).To(And(beUnknown(test.reason), HaveField("Message", ContainSubstring(test.message))))
 			g.Expect(w.management.Requests()).To(BeEmpty())
 		})
@@ -513,7 +579,7 @@ func TestAChangeQueuesThePipelinesOfTheTargetAndNoOthers(t *testing.T) {
 	g.Eventually(w.queue.take).Should(And(HaveLen(1), HaveKey("management")))
 
 	all[1].Spec.Environments = all[1].Spec.Environments[:1]
-	w.Want(all[1])
+	w.Want(context.Background(), all[1])
 	eu.Put(app("v4"))
 	g.Eventually(w.queue.take).Should(And(HaveLen(1), HaveKey("one")), "two is no longer about that cluster")
 }
@@ -587,7 +653,7 @@ func TestALeafThatIsCutOff(t *testing.T) {
 			cut := time.Now()
 			g.Expect(test.cut(leaf, line)).To(Succeed())
 			var last time.Time
-			g.Eventually(func() target.State {
+			g.Eventually(func() application.State {
 				state := w.state(p)()
 				if state.Known {
 					last = time.Now()
@@ -719,7 +785,7 @@ func TestWhatALeafSendsIsBounded(t *testing.T) {
 		leaf.PutRaw(leafserver.Kustomization, "prod", "app", []byte(`["told-to-nobody"]`))
 		w.connect("eu", leaf)
 		p := pipeline("p", inCluster("eu"))
-		w.Want(p)
+		w.Want(context.Background(), p)
 		NewWithT(t).Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("does not answer as a Kubernetes API server does"))))
 	})
 	t.Run("objects that are too many are not remembered", func(t *testing.T) {
@@ -730,7 +796,7 @@ func TestWhatALeafSendsIsBounded(t *testing.T) {
 		}
 		w.connect("eu", leaf)
 		p := pipeline("p", inCluster("eu"))
-		w.Want(p)
+		w.Want(context.Background(), p)
 		NewWithT(t).Eventually(w.state(p), 30*time.Second).Should(And(beUnknown(pipelinesv1.InvalidTargetReason), HaveField("Message", ContainSubstring("more than 10000 objects"))))
 	})
 }
@@ -742,7 +808,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	leaf.Refuse(func(leafserver.Request) int { return http.StatusFound })
 	w.connect("eu", leaf)
 	p := pipeline("p", inCluster("eu"))
-	w.Want(p)
+	w.Want(context.Background(), p)
 	g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("answers 302 Found"))))
 }
 
@@ -755,10 +821,10 @@ func TestAPersonDoesNotWaitForABackoff(t *testing.T) {
 	g.Expect(leaf.Stop()).To(Succeed())
 	w.connect("eu", leaf)
 	p := pipeline("p", inCluster("eu"))
-	w.Want(p)
+	w.Want(context.Background(), p)
 	g.Eventually(w.state(p)).Should(beUnknown(pipelinesv1.UnreachableReason))
 	g.Expect(leaf.Resume()).To(Succeed())
-	w.Hurry(client.ObjectKeyFromObject(p))
+	w.Refresh(client.ObjectKeyFromObject(p))
 	g.Eventually(w.state(p)).Should(haveRevision("v1"))
 }
 
@@ -774,7 +840,7 @@ func TestTargetsInTheManagementCluster(t *testing.T) {
 			return 0
 		})
 		p := pipeline("p", local)
-		w.Want(p)
+		w.Want(context.Background(), p)
 		state := w.state(p)()
 		NewWithT(t).Expect(state).To(haveRevision("v1"))
 		NewWithT(t).Expect(state.Object).To(Equal(corev1.ObjectReference{
@@ -844,7 +910,7 @@ func TestTargetsInTheManagementCluster(t *testing.T) {
 
 			again := newWorld(t)
 			test.begin(again.management)
-			again.Want(p)
+			again.Want(context.Background(), p)
 			g.Expect(again.state(p)()).To(beUnknown(test.reason))
 			g.Eventually(again.state(p)).Should(beUnknown(test.reason))
 		})
@@ -883,7 +949,7 @@ func TestALeafWhoseListsHaveExpiredIsUnknown(t *testing.T) {
 		leaf.Refuse(gone)
 		w.connect("eu", leaf)
 		p := pipeline("p", inCluster("eu"))
-		w.Want(p)
+		w.Want(context.Background(), p)
 		g.Eventually(w.state(p)).Should(answers)
 	})
 }
@@ -934,7 +1000,7 @@ func TestANameThatCannotBeOneIsAReason(t *testing.T) {
 			g := NewWithT(t)
 			w := newWorld(t, withStrict)
 			p := pipeline("p", inCluster(name))
-			w.Want(p)
+			w.Want(context.Background(), p)
 			g.Eventually(w.state(p), 2*time.Second).Should(beUnknown(pipelinesv1.InvalidTargetReason))
 		})
 	}

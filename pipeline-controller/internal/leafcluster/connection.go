@@ -18,99 +18,111 @@ package leafcluster
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
+
+// lookupPending is the message of a target that was declared a moment ago.
+const lookupPending = "it is about to be looked for"
+
+// attempts holds one value for each attempt to connect that is under way. First attempts don't wait for repeated ones, so that any number of
+// clusters that don't answer delays no others.
+type attempts struct {
+	firsts, repeated chan struct{}
+}
+
+func newAttempts(atOnce int) *attempts {
+	return &attempts{firsts: make(chan struct{}, atOnce), repeated: make(chan struct{}, atOnce)}
+}
 
 // connection is the tie to one API server with the credentials of one kubeconfig. Clusters whose kubeconfigs are the same to the byte
 // share it, and with it the watches.
 type connection struct {
-	clusters *Clusters
-	api      *api
-	kinds    *kinds
-	// kubeconfig that it was made from; nil for the management cluster.
-	kubeconfig *kubeconfig
-	// server is its address and who the name of whom it is asked as, for messages.
-	server, who string
-	// lists holds one value for each list that is under way.
-	lists chan struct{}
-	// hurry ends a wait for the next attempt.
-	hurry chan struct{}
-	// stop ends run.
-	stop context.CancelFunc
-
-	// What follows is guarded by Clusters.mu.
-
-	users   map[*cluster]struct{}
-	watches map[watchKey]*watch
-	// session is done when the connection is lost; nil while there is none.
-	session context.Context
-	// running counts the watches of the session.
-	running *sync.WaitGroup
-	// failure is why there is no session; nil before the first attempt has ended.
-	failure *failure
+	server   *server
+	attempts *attempts
+	enqueue  enqueue
+	// retry ends a wait for the next attempt.
+	retry chan struct{}
 	// started is when the first attempt was to begin.
 	started time.Time
-	// sessions counts how often it was connected.
+
+	mu sync.Mutex
+	// users are the clusters that it is for. Guarded by mu.
+	users map[*cluster]struct{}
+	// watches has those that are wanted. Guarded by mu.
+	watches map[watchKey]*watched
+	// session is done when the connection is lost; nil while there is none. Guarded by mu.
+	session context.Context
+	// running counts the watches of the session. Guarded by mu.
+	running *sync.WaitGroup
+	// failure is why there is no session; nil before the first attempt has ended. Guarded by mu.
+	failure *failure
+	// sessions counts how often it was connected. Guarded by mu.
 	sessions int
 }
 
-func newConnection(clusters *Clusters, config *kubeconfig) (*connection, error) {
-	api, err := newAPI(config.config)
-	if err != nil {
-		return nil, err
-	}
-	c := connectionTo(clusters, api)
-	c.kubeconfig, c.server, c.who = config, config.server, "the kubeconfig's user"
-	return c, nil
+// watched is a watch that the connection runs.
+type watched struct {
+	*watch
+	// stop ends it; nil while it doesn't run. Guarded by connection.mu.
+	stop context.CancelFunc
 }
 
-func newManagementConnection(clusters *Clusters, config *rest.Config, client *http.Client) (*connection, error) {
-	api, err := managementAPI(config, client)
-	if err != nil {
-		return nil, err
-	}
-	c := connectionTo(clusters, api)
-	c.server, c.who = "the API server of this cluster", "the controller"
-	return c, nil
-}
-
-func connectionTo(clusters *Clusters, api *api) *connection {
+func newConnection(server *server, attempts *attempts, enqueue enqueue) *connection {
 	return &connection{
-		clusters: clusters,
-		api:      api,
-		kinds:    &kinds{api: api},
-		lists:    make(chan struct{}, listsAtOnce),
-		hurry:    make(chan struct{}, 1),
-		users:    map[*cluster]struct{}{},
-		watches:  map[watchKey]*watch{},
+		server:   server,
+		attempts: attempts,
+		enqueue:  enqueue,
+		retry:    make(chan struct{}, 1),
 		started:  time.Now(),
+		users:    map[*cluster]struct{}{},
+		watches:  map[watchKey]*watched{},
 	}
 }
 
-func (c *connection) isLeaf() bool { return c.kubeconfig != nil }
+// managementConnection returns the connection to the API server of the cluster that the controller runs in, which takes no turns.
+func managementConnection(config *rest.Config, client *http.Client, enqueue enqueue, timing Timing) (*connection, error) {
+	server, err := managementServer(config, client, timing)
+	if err != nil {
+		return nil, err
+	}
+	return newConnection(server, nil, enqueue), nil
+}
 
-func (c *connection) timing() Timing { return c.clusters.timing }
+// leafConnection returns one to the API server of a leaf cluster.
+func leafConnection(config *kubeconfig.Kubeconfig, attempts *attempts, enqueue enqueue, timing Timing) (*connection, error) {
+	server, err := leafServer(config, timing)
+	if err != nil {
+		return nil, err
+	}
+	return newConnection(server, attempts, enqueue), nil
+}
+
+// madeFrom returns what identifies the kubeconfig. Zero for the management cluster.
+func (c *connection) madeFrom() kubeconfig.Fingerprint {
+	if c.server.isLeaf() {
+		return c.server.kubeconfig.Fingerprint
+	}
+	return kubeconfig.Fingerprint{}
+}
 
 // run connects, keeps the watches running while the server answers, and connects again when it no longer does.
 func (c *connection) run(ctx context.Context) {
-	defer c.api.close()
-	timing := c.timing()
+	defer c.server.Close()
 	for failures := 0; ctx.Err() == nil; {
 		if err := c.connect(ctx, failures == 0); err != nil {
-			c.api.hangUp()
+			c.server.Disconnect()
 			c.fail(ctx, err, time.Now())
-			pause(ctx, backoff(timing, failures), c.hurry)
+			pause(ctx, c.backoff(failures), c.retry)
 			failures++
 			continue
 		}
@@ -119,15 +131,22 @@ func (c *connection) run(ctx context.Context) {
 	}
 }
 
-// connect waits for its turn and asks the server for a sign of life. First attempts don't wait for repeated ones, so that any number of
-// clusters that don't answer delays no others.
+// retryNow ends a wait for the next attempt.
+func (c *connection) retryNow() {
+	select {
+	case c.retry <- struct{}{}:
+	default:
+	}
+}
+
+// connect waits for its turn and asks the server for a sign of life.
 func (c *connection) connect(ctx context.Context, first bool) error {
-	if !c.isLeaf() {
+	if !c.server.isLeaf() {
 		return nil
 	}
-	turns := c.clusters.retries
+	turns := c.attempts.repeated
 	if first {
-		turns = c.clusters.firsts
+		turns = c.attempts.firsts
 	}
 	select {
 	case turns <- struct{}{}:
@@ -135,20 +154,7 @@ func (c *connection) connect(ctx context.Context, first bool) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return c.probe(ctx)
-}
-
-// probe asks for the version, which everybody may do by default, and which needs nothing of the server but itself.
-func (c *connection) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timing().ProbeTimeout)
-	defer cancel()
-	_, err := c.api.read(ctx, []string{"version"}, nil, maxDocument)
-	if apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) {
-		// It is the server that says so.
-		c.api.touch()
-		return nil
-	}
-	return err
+	return c.server.probe(ctx)
 }
 
 // serve runs the watches until the server has not been heard of for too long.
@@ -158,64 +164,48 @@ func (c *connection) serve(ctx context.Context) {
 	defer running.Wait()
 	defer c.endSession()
 	defer end()
-	timing := c.timing()
 	for {
-		pause(ctx, wait.Jitter(timing.ProbeInterval, 0.2), nil)
+		pause(ctx, wait.Jitter(c.server.timing.ProbeInterval, 0.2), nil)
 		if ctx.Err() != nil {
 			return
 		}
-		if err := c.stillThere(ctx); err != nil {
-			c.fail(ctx, err, c.api.lastContact())
+		if err := c.server.stillThere(ctx); err != nil {
+			c.fail(ctx, err, c.server.LastContact())
 			return
 		}
-		for _, w := range c.clusters.watchesOf(c) {
-			w.check(time.Now())
-		}
+		c.check(time.Now())
 	}
-}
-
-// stillThere returns an error once the server has not been heard of for too long. Each sign of life counts, such as an event of a watch.
-func (c *connection) stillThere(ctx context.Context) error {
-	if !c.isLeaf() {
-		return nil
-	}
-	asked := time.Now()
-	err := c.probe(ctx)
-	if err == nil || ctx.Err() != nil || c.api.lastContact().After(asked) {
-		return nil
-	}
-	if time.Since(c.api.lastContact()) >= c.timing().Grace {
-		return err
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		// It may be that only the connections have gone silent, which requests and watches share: something on the way has forgotten them.
-		c.api.hangUp()
-	}
-	return nil
 }
 
 // begin starts a session with its watches. Pipelines are told by these, when something is known of their targets.
 func (c *connection) begin(session context.Context) *sync.WaitGroup {
-	// Before there is a session: what was seen in the one before must not be taken for seen in this one.
-	for _, w := range c.clusters.watchesOf(c) {
-		w.restart()
-	}
-	c.clusters.mu.Lock()
-	defer c.clusters.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.session, c.running, c.failure = session, &sync.WaitGroup{}, nil
 	c.sessions++
 	for _, w := range c.watches {
+		// What was seen in the session before must not be taken for seen in this one.
+		w.restart()
 		c.startLocked(w)
 	}
 	return c.running
 }
 
 func (c *connection) endSession() {
-	c.clusters.mu.Lock()
-	defer c.clusters.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.session = nil
 	for _, w := range c.watches {
 		w.stop = nil
+	}
+}
+
+// check has the watches find out whether what they know has become too old.
+func (c *connection) check(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.watches {
+		w.check(now)
 	}
 }
 
@@ -224,54 +214,58 @@ func (c *connection) fail(ctx context.Context, err error, since time.Time) {
 	if ctx.Err() != nil {
 		return
 	}
-	why := c.expired()
-	if why == nil {
-		why = failureOf(c.server, err)
-	}
-	c.clusters.mu.Lock()
-	defer c.clusters.mu.Unlock()
+	why := c.server.failureOf(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	before := c.failure
 	c.failure = why.at(before, since)
-	if before == nil || before.reason != why.reason || before.message != why.message {
-		c.clusters.tellConnectionLocked(c)
+	if !why.sameAs(before) {
+		for _, w := range c.watches {
+			w.notify()
+		}
 	}
 	// The kubeconfig may have been replaced, for this very reason.
 	for user := range c.users {
-		user.look()
+		user.lookUpSoon()
 	}
 }
 
-// expired returns that the kubeconfig's certificate has expired, if it has. Servers say so in different ways, if at all: one that does
-// not know who issued the certificate takes the user for nobody, who may not look.
-func (c *connection) expired() *failure {
-	if !c.isLeaf() || c.kubeconfig.expires.IsZero() || time.Now().Before(c.kubeconfig.expires) {
-		return nil
-	}
-	return failed(pipelinesv1.CertificateExpiredReason, "the kubeconfig's certificate expired at %s", c.kubeconfig.expires.UTC().Format(time.RFC3339))
-}
-
-// useLocked has a watch run for a cluster.
-func (c *connection) useLocked(user *cluster, key watchKey) {
+// addUser notes that a cluster uses the connection.
+func (c *connection) addUser(user *cluster) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.users[user] = struct{}{}
-	w := c.watches[key]
-	if w == nil {
-		w = newWatch(key, c)
-		c.watches[key] = w
-	}
-	w.users[user] = struct{}{}
-	if w.stop == nil && c.session != nil {
-		c.startLocked(w)
-	}
 }
 
-// leaveLocked ends what runs for a cluster alone.
-func (c *connection) leaveLocked(user *cluster, key watchKey) {
+// removeUser notes that it no longer does, and returns how many others do.
+func (c *connection) removeUser(user *cluster) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.users, user)
+	return len(c.users)
+}
+
+// subscribe has a Pipeline be told of changes of an object, and a watch run for that.
+func (c *connection) subscribe(key watchKey, object types.NamespacedName, s subscriber) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	w := c.watches[key]
 	if w == nil {
-		return
+		w = &watched{watch: newWatch(key, c.server, c.enqueue)}
+		c.watches[key] = w
+		if c.session != nil {
+			c.startLocked(w)
+		}
 	}
-	delete(w.users, user)
-	if len(w.users) > 0 {
+	w.subscribe(object, s)
+}
+
+// unsubscribe ends what runs for a subscriber alone.
+func (c *connection) unsubscribe(key watchKey, object types.NamespacedName, s subscriber) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.watches[key]
+	if w == nil || w.unsubscribe(object, s) > 0 {
 		return
 	}
 	delete(c.watches, key)
@@ -280,7 +274,7 @@ func (c *connection) leaveLocked(user *cluster, key watchKey) {
 	}
 }
 
-func (c *connection) startLocked(w *watch) {
+func (c *connection) startLocked(w *watched) {
 	ctx, stop := context.WithCancel(c.session)
 	w.stop = stop
 	c.running.Go(func() {
@@ -289,29 +283,49 @@ func (c *connection) startLocked(w *watch) {
 	})
 }
 
-// liveTimeout bounds a read past the watch.
-const liveTimeout = 5 * time.Second
+// find returns the watch of a key, or the state of all that it would see if there is none.
+func (c *connection) find(key watchKey) (*watch, application.State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.failure != nil:
+		return nil, c.failure.state()
+	case c.session == nil:
+		return nil, application.UnknownBecause(pipelinesv1.ConnectingReason, "connecting to "+c.server.address, c.started)
+	}
+	if w := c.watches[key]; w != nil {
+		return w.watch, application.State{}
+	}
+	return nil, application.UnknownBecause(pipelinesv1.ConnectingReason, lookupPending, time.Now())
+}
 
-// live reads an object past the watch.
-func (c *connection) live(ctx context.Context, key watchKey, name types.NamespacedName) target.State {
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	found, err := c.kinds.resource(ctx, key.kind)
-	if err == nil {
-		var content []byte
-		if content, err = c.api.read(ctx, append(found.path(name.Namespace), name.Name), nil, maxEvent); err == nil {
-			var object *observed
-			if object, err = observe(content, found.kind); err == nil {
-				return object.state
-			}
-		}
+// readObject reads an object past the watch.
+func (c *connection) readObject(ctx context.Context, key watchKey, name types.NamespacedName) application.State {
+	return c.server.readObject(ctx, key, name)
+}
+
+// countSessions returns how often it was connected.
+func (c *connection) countSessions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions
+}
+
+// figures counts some of the watches: a cluster that shares the connection may have others.
+func (c *connection) figures(keys map[watchKey]struct{}) figures {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := figures{connected: c.session != nil, contact: c.server.LastContact(), watches: len(keys), sessions: c.sessions}
+	for key := range keys {
+		of.objects += c.watches[key].objects()
 	}
-	now := time.Now()
-	if found.name != "" && apierrors.IsNotFound(err) {
-		return target.UnknownBecause(pipelinesv1.ObjectNotFoundReason, "it does not exist", now)
-	}
-	w := watch{key: key, connection: c}
-	return w.failureOf("get", err).at(nil, now).state()
+	return of
+}
+
+// backoff doubles with each failure, and is spread by half of itself, so that clusters that were cut off together aren't tried together.
+func (c *connection) backoff(failures int) time.Duration {
+	base := c.server.timing.BackoffMin << min(failures, 16)
+	return wait.Jitter(min(base, c.server.timing.BackoffMax), 0.5)
 }
 
 // pause waits, unless it is interrupted.
@@ -323,10 +337,4 @@ func pause(ctx context.Context, wait time.Duration, interrupt <-chan struct{}) {
 	case <-timer.C:
 	case <-interrupt:
 	}
-}
-
-// backoff doubles with each failure, and is spread by half of itself, so that clusters that were cut off together aren't tried together.
-func backoff(timing Timing, failures int) time.Duration {
-	base := timing.BackoffMin << min(failures, 16)
-	return wait.Jitter(min(base, timing.BackoffMax), 0.5)
 }

@@ -31,10 +31,14 @@ limitations under the License.
 //   - A watch follows the objects of one kind in one namespace, by get, list and watch on that kind there. In the cluster of the
 //     controller, whose roles are ours to ship, it is one kind in all namespaces.
 //
+// Clusters, each cluster, each connection and each watch have a lock of their own, which guards the fields that say so and is never held
+// while something is waited for. Locks are taken in this order, where connections, which has those in use, comes before a connection. What is
+// called the other way holds none, or takes none.
+//
 // What was last seen of a target holds while nothing more is heard of it, for the time of grace. After that it is unknown, which keeps a
 // promotion from going past it and never causes one. A definite answer counts at once where nothing was known before: that the credentials
 // aren't accepted, that there is no such kind.
 //
-// Of an object no more is kept than its target.State. What leaf clusters send is bounded in size, and no text of theirs gets into a
+// Of an object no more is kept than its application.State. What leaf clusters send is bounded in size, and no text of theirs gets into a
 // message, but for that of the Ready condition.
 package leafcluster

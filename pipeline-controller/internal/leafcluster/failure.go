@@ -32,7 +32,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/apireader"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
 // failure says why targets can't be known.
@@ -49,8 +51,10 @@ func failed(reason, format string, args ...any) *failure {
 	return &failure{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// Error makes it an error, of those that requests fail with.
-func (f *failure) Error() string { return f.message }
+// sameAs reports whether a failure is told in the same words as the one before.
+func (f *failure) sameAs(before *failure) bool {
+	return before != nil && before.reason == f.reason && before.message == f.message
+}
 
 // at dates a failure: from when on the one before it has been so if it is of the same kind, else from a time.
 func (f *failure) at(before *failure, since time.Time) *failure {
@@ -63,29 +67,23 @@ func (f *failure) at(before *failure, since time.Time) *failure {
 }
 
 // state is that of all targets that can't be known because of the failure.
-func (f *failure) state() target.State {
+func (f *failure) state() application.State {
 	message := f.message
 	if f.reason == pipelinesv1.UnreachableReason {
 		message = fmt.Sprintf("unreachable since %s: %s", f.since.UTC().Format(time.RFC3339), message)
 	}
-	return target.UnknownBecause(f.reason, message, f.since)
+	return application.UnknownBecause(f.reason, message, f.since)
 }
-
-var (
-	errTooLarge = errors.New("the answer is too large")
-	// errNonsense stands for what an answer is where it isn't what was asked for. It does not quote the answer.
-	errNonsense = errors.New("it does not answer as a Kubernetes API server does")
-)
 
 // failureOf says what the failure of a request to a server means. Addresses of our own side, which differ each time, are left out, and
 // so is all that came from the server.
 func failureOf(server string, err error) *failure {
-	var known *failure
+	var refusal *kubeconfig.Refusal
 	var status apierrors.APIStatus
 	var invalid x509.CertificateInvalidError
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &refusal):
+		return failed(refusal.Reason, "%s", refusal.Message)
 	case errors.As(err, &status):
 		return failureOfStatus(server, int(status.Status().Code))
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -159,8 +157,10 @@ func causeOf(err error) string {
 		return "it does not speak TLS"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "the connection was closed"
-	case errors.Is(err, errTooLarge), errors.Is(err, errNonsense):
-		return err.Error()
+	case errors.Is(err, apireader.ErrTooLarge), errors.Is(err, application.ErrTooLarge):
+		return "the answer is too large"
+	case errors.Is(err, apireader.ErrMalformed), errors.Is(err, application.ErrMalformed):
+		return "it does not answer as a Kubernetes API server does"
 	}
 	return "the connection failed"
 }

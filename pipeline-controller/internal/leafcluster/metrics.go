@@ -17,7 +17,11 @@ limitations under the License.
 package leafcluster
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
 var (
@@ -44,57 +48,42 @@ func (c *Clusters) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect tells of each cluster that a Pipeline names. Nothing is told of one that none does any more.
 func (c *Clusters) Collect(metrics chan<- prometheus.Metric) {
-	for _, figures := range c.figures() {
-		labels := []string{figures.key.Namespace, figures.key.Name, figures.key.kind}
+	for ref, figures := range c.figures() {
+		labels := []string{ref.Namespace, ref.Name, ref.Kind}
 		gauge := func(description *prometheus.Desc, value float64) {
 			metrics <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
 		}
-		connected, objects := 0.0, 0
+		connected := 0.0
 		if figures.connected {
 			connected = 1
 		}
-		for _, w := range figures.watches {
-			objects += w.objects()
-		}
 		gauge(connectedMetric, connected)
-		if figures.contact > 0 {
-			gauge(contactMetric, figures.contact)
+		if !figures.contact.IsZero() {
+			gauge(contactMetric, float64(figures.contact.UnixMilli())/1000)
 		}
-		gauge(watchesMetric, float64(len(figures.watches)))
-		gauge(objectsMetric, float64(objects))
+		gauge(watchesMetric, float64(figures.watches))
+		gauge(objectsMetric, float64(figures.objects))
 		metrics <- prometheus.MustNewConstMetric(restartsMetric, prometheus.CounterValue, float64(max(figures.sessions-1, 0)), labels...)
 	}
 }
 
 // figures are what is told of a cluster.
 type figures struct {
-	key       clusterKey
-	connected bool
-	contact   float64
-	watches   []*watch
-	sessions  int
+	connected        bool
+	contact          time.Time
+	watches, objects int
+	// sessions counts those of former connections too.
+	sessions int
 }
 
-func (c *Clusters) figures() []figures {
+func (c *Clusters) figures() map[kubeconfig.Reference]figures {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]figures, 0, len(c.clusters))
-	for key, cluster := range c.clusters {
-		if key == (clusterKey{}) {
-			continue
+	all := map[kubeconfig.Reference]figures{}
+	for ref, cluster := range c.clusters {
+		if ref != managementCluster {
+			all[ref] = cluster.figures()
 		}
-		of := figures{key: key, sessions: cluster.sessions}
-		if connection := cluster.connection; connection != nil {
-			of.connected = connection.session != nil
-			of.sessions += connection.sessions
-			if contact := connection.api.lastContact(); !contact.IsZero() {
-				of.contact = float64(contact.UnixMilli()) / 1000
-			}
-			for watch := range cluster.wishes {
-				of.watches = append(of.watches, connection.watches[watch])
-			}
-		}
-		all = append(all, of)
 	}
 	return all
 }

@@ -17,6 +17,7 @@ limitations under the License.
 package leafcluster_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -79,7 +80,7 @@ func TestClustersThatComeAndGoLeaveNoTraces(t *testing.T) {
 			name := fmt.Sprint("leaf-", i)
 			w.connect(name, leaf)
 			pipelines[i] = pipeline(name, inCluster(name))
-			w.Want(pipelines[i])
+			w.Want(context.Background(), pipelines[i])
 		}
 		known(fmt.Sprint("added-", n))
 		for i, leaf := range leafs {
@@ -144,7 +145,7 @@ func TestNotAllClustersAreConnectedAtOnce(t *testing.T) {
 		leafs[i].Hang()
 		name := fmt.Sprint("leaf-", i)
 		w.connect(name, leafs[i])
-		w.Want(pipeline(name, inCluster(name)))
+		w.Want(context.Background(), pipeline(name, inCluster(name)))
 	}
 	asked := func() int {
 		asked := 0
@@ -172,7 +173,7 @@ func TestClustersThatDoNotAnswerDelayNoOthers(t *testing.T) {
 		name := fmt.Sprint("hung-", i)
 		w.connect(name, leaf)
 		p := pipeline(name, inCluster(name))
-		w.Want(p)
+		w.Want(context.Background(), p)
 		g.Eventually(w.state(p)).Should(beUnknown(pipelinesv1.UnreachableReason))
 		leaf.Hang()
 		g.Expect(leaf.Resume()).To(Succeed())

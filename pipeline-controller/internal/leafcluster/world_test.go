@@ -42,8 +42,8 @@ import (
 
 	gitopsv1 "github.com/sluice-toolkit/sluice/api/gitops/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/leafcluster"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 	"github.com/sluice-toolkit/sluice/tests/leafserver"
 )
 
@@ -66,6 +66,7 @@ func TestMain(m *testing.M) {
 var quick = leafcluster.Timing{
 	ProbeInterval: 50 * time.Millisecond, ProbeTimeout: time.Second, Grace: 300 * time.Millisecond,
 	ResolveInterval: 100 * time.Millisecond, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond,
+	Lookups: 1e6,
 }
 
 // world is a management cluster, and Clusters that look from it.
@@ -188,14 +189,14 @@ func pipeline(name string, targets ...pipelinesv1.Target) *pipelinesv1.Pipeline 
 }
 
 // state returns a function that reads the one target of a Pipeline, for Eventually.
-func (w *world) state(p *pipelinesv1.Pipeline) func() target.State {
-	return func() target.State { return w.Read(context.Background(), p, p.Spec.Environments[0].Targets[0]) }
+func (w *world) state(p *pipelinesv1.Pipeline) func() application.State {
+	return func() application.State { return w.Read(context.Background(), p, p.Spec.Environments[0].Targets[0]) }
 }
 
 // watch declares the targets of a Pipeline and waits until the first one is known.
 func (w *world) watch(p *pipelinesv1.Pipeline) {
 	w.t.Helper()
-	w.Want(p)
+	w.Want(context.Background(), p)
 	NewWithT(w.t).Eventually(w.state(p)).Should(haveRevision("v1"))
 }
 

@@ -21,9 +21,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 )
 
@@ -45,6 +47,128 @@ func TestAnApprovalStartsTheAttemptAndStaysInTheRecord(t *testing.T) {
 	g.Expect(next.Status.Environments["staging"].Promotion.Approvers).To(Equal([]string{"ada"}))
 }
 
+const (
+	digest = "@sha1:0123456789012345678901234567890123456789"
+	// evil and good are two names of one revision.
+	evil, good = "v1.4.0-evil" + digest, "v1.4.0" + digest
+)
+
+func TestTheNameThatIsApprovedIsTheOneThatIsPromoted(t *testing.T) {
+	const none = ""
+	failed := record("staging", evil, "failed", nextAttempt(0))
+	created := func(w *plan.World) {
+		record("staging", evil, "created")(w)
+		pullRequest("staging", plan.PullRequest{HeadCommit: "c"})(w)
+	}
+	forced := func(w *plan.World) {
+		record("staging", evil, "abandoned")(w)
+		requested("now", true)(w)
+	}
+
+	for _, test := range []struct {
+		name  string
+		world plan.World
+		// shown is the name that people are shown, and waiting the one that waits for their approval.
+		shown, waiting string
+		// promoted is the name that the action writes.
+		promoted string
+		stale    []string
+	}{
+		{"before any attempt the promotion takes the name that the run has now", with(world(good, "v0"), spec(manual), record("staging", evil, "unapproved")),
+			good, good, none, nil},
+		{"an approval by the name before is void then", with(world(good, "v0"), spec(manual), record("staging", evil, "unapproved"), approval("staging", evil, "ada")),
+			good, good, none, []string{evil}},
+		{"so it is where the preconditions were met by it", with(world(good, "v0"), spec(manual), record("staging", evil, "unattempted"), approval("staging", evil, "ada")),
+			good, good, none, []string{evil}},
+		{"an approval by the name of now is for that one", with(world(good, "v0"), spec(manual), record("staging", evil, "unapproved"), approval("staging", good, "ada")),
+			good, none, good, nil},
+		{"after an attempt people are shown the promotion's name", with(world(good, "v0"), spec(manual), failed), evil, evil, none, nil},
+		{"an approval by the run's name is void then", with(world(good, "v0"), spec(manual), failed, approval("staging", good, "ada")), evil, evil, none, []string{good}},
+		{"an approval by the promotion's name is for that one", with(world(good, "v0"), spec(manual), failed, approval("staging", evil, "ada")), evil, none, evil, nil},
+		{"an open pull request keeps its name", with(world(good, "v0"), spec(manual), created, approval("staging", good, "ada")), evil, evil, evil, []string{good}},
+		{"a promotion that is started anew takes the name that the run has now", with(world(good, "v0"), spec(manual), forced, approval("staging", evil, "ada")),
+			good, good, none, []string{evil}},
+		{"a name that is the digest alone is another name", with(world(good, "v0"), spec(manual), approval("staging", digest[1:], "ada")),
+			good, good, none, []string{digest[1:]}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			next := plan.Next(test.world)
+			staging := next.Status.Environments["staging"]
+			g.Expect(staging.Promotion.Revision).To(Equal(test.shown))
+			g.Expect(staging.WaitingApproval.Revision).To(Equal(test.waiting))
+			ready := apimeta.FindStatusCondition(next.Status.Conditions, "Ready")
+			g.Expect(ready.Message).To(ContainSubstring(revision.Short(test.shown)))
+			promoted := none
+			if next.Action != nil {
+				promoted = next.Action.Revision
+			}
+			g.Expect(promoted).To(Equal(test.promoted))
+			var stale []string
+			for _, approval := range next.StaleApprovals {
+				stale = append(stale, approval.Spec.Revision)
+			}
+			g.Expect(stale).To(Equal(test.stale))
+		})
+	}
+}
+
+func TestAnotherNameIsAnotherPromotionBeforeAnyAttempt(t *testing.T) {
+	g := NewWithT(t)
+	next := plan.Next(with(world(good, "v0"), spec(manual), record("staging", evil, "unapproved"))).Status.Environments["staging"]
+	g.Expect(next.Promotion.StartTime.Time).To(BeTemporally("==", now), "whoever signed an approval before has not seen it")
+	g.Expect(next.History).To(BeEmpty())
+}
+
+func TestWhatRollsOutIsToldByTheNameThatWasPromoted(t *testing.T) {
+	g := NewWithT(t)
+	next := plan.Next(with(world(good, evil+"!"), record("staging", evil, "succeeded")))
+	g.Expect(apimeta.FindStatusCondition(next.Status.Conditions, "Ready").Message).To(HavePrefix("staging: v1.4.0-evil@sha1:01234567 is rolling out"))
+}
+
+func TestNothingWaitsByANameThatTheRunNoLongerHas(t *testing.T) {
+	g := NewWithT(t)
+	// staging was rolled back by hand, so that the run stands there again.
+	w := with(world(evil, evil, "v0"), spec(manual))
+	w.Pipeline.Status = plan.Next(w).Status
+	g.Expect(w.Pipeline.Status.Environments["prod"].WaitingApproval.Revision).To(Equal(evil))
+	w.Targets["dev"], w.Targets["staging"] = states(good), states("v0")
+	next := plan.Next(with(w, approval("prod", evil, "ada")))
+	g.Expect(next.Status.Environments["staging"].WaitingApproval.Revision).To(Equal(good))
+	g.Expect(next.Status.Environments["prod"].WaitingApproval.Revision).To(BeEmpty())
+	g.Expect(next.StaleApprovals).To(HaveLen(1))
+}
+
+func TestAnApprovalByHTTPCountsUnlessThePromotionSaysOtherwise(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		counts  bool
+		by      string
+		waiting string
+	}{
+		{"it counts", true, "controller", ""},
+		{"it doesn't count", false, "controller", "v2"},
+		{"a person's does", false, "ada", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			approvals := spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Promotion.Approvals = &pipelinesv1.Approvals{Required: 1, HTTP: &test.counts}
+			})
+			w := with(world("v2", "v1"), approvals, approval("staging", "v2", test.by))
+			w.HTTPApprover = "controller"
+			next := plan.Next(w)
+			g.Expect(next.Status.Environments["staging"].WaitingApproval.Revision).To(Equal(test.waiting))
+			g.Expect(next.Action == nil).To(Equal(test.waiting != ""))
+			g.Expect(next.StaleApprovals).To(BeEmpty(), "the promotion may come to count it")
+
+			// The commit status of a pull request that is open already tells the same.
+			w = with(w, record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{HeadCommit: "c"}))
+			g.Expect(plan.Next(w).Action).To(HaveValue(HaveField("CommitStatus.Met", test.waiting == "")))
+		})
+	}
+}
+
 func TestStaleApprovals(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -57,8 +181,8 @@ func TestStaleApprovals(t *testing.T) {
 		{"all stay while no revision has settled", with(world("v2!", "v1"), approval("staging", "v1", "a")), nil},
 		{"all stay while the Pipeline is suspended", with(world("v2", "v1"), approval("staging", "v1", "a"),
 			spec(func(s *pipelinesv1.PipelineSpec) { s.Suspend = true })), nil},
-		{"a revision by another name with the same digest stays", with(
-			world("v1@sha1:0123456789012345678901234567890123456789", "v0"), approval("staging", "main@sha1:0123456789012345678901234567890123456789", "a")), nil},
+		{"those of the revision by another name go", with(world(good, "v0"), approval("staging", evil, "a")), []string{"a"}},
+		{"those by the name that was attempted stay", with(world(good, "v0"), record("staging", evil, "created"), approval("staging", evil, "a")), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stale []string
@@ -129,10 +253,10 @@ func ready(env string, revisions ...string) func(*plan.World) {
 }
 
 func ever(env string) func(*plan.World) {
-	return func(w *plan.World) { w.Pipeline.Environment(env).Steady = pipelinesv1.SteadyEver }
+	return func(w *plan.World) { w.Pipeline.Environment(env).Settle = pipelinesv1.SettleIndividually }
 }
 
-func TestSteadyEver(t *testing.T) {
+func TestSettleIndividually(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		world  plan.World

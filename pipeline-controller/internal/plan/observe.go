@@ -26,7 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
 // showTargets writes into the status what each target runs.
@@ -55,22 +55,30 @@ func (p *planner) showTargets() {
 // forgetEnvironments drops environments that are no longer in the spec, but for those whose pull request may still have to be closed.
 func (p *planner) forgetEnvironments() {
 	maps.DeleteFunc(p.pipeline.Status.Environments, func(name string, status *pipelinesv1.EnvironmentStatus) bool {
-		return p.pipeline.Environment(name) == nil && !mayHavePullRequest(status.Promotion)
+		if p.pipeline.Environment(name) != nil {
+			return false
+		}
+		status.State, status.Message, status.Since = "", "", nil
+		return !mayHavePullRequest(status.Promotion)
 	})
 }
 
 // since returns from when on a target has not been known, in the whole seconds that the API server keeps.
-func since(state target.State) *metav1.Time {
+func since(state application.State) *metav1.Time {
 	if state.Since.IsZero() {
 		return nil
 	}
-	return ptr(metav1.NewTime(state.Since.Truncate(time.Second)))
+	return new(metav1.NewTime(state.Since.Truncate(time.Second)))
 }
 
 // readyRevision returns the last revision that a target was seen ready on.
 func readyRevision(now pipelinesv1.TargetStatus, before []pipelinesv1.TargetStatus) string {
-	if now.Ready {
+	switch {
+	case now.Ready:
 		return now.Revision
+	case now.Reason == pipelinesv1.AccessDeniedReason:
+		// What was read before access was withdrawn is not shown, nor counted, any longer.
+		return ""
 	}
 	for _, old := range before {
 		if sameApplication(old, now) {
@@ -86,16 +94,16 @@ func sameApplication(a, b pipelinesv1.TargetStatus) bool {
 		equality.Semantic.DeepEqual(a.ClusterAppRef.ClusterRef, b.ClusterAppRef.ClusterRef)
 }
 
-// unknownTarget returns a verdict if the state of any target of the environment isn't known: unknown is not the same as
+// unknownTarget says where an environment stands if the state of any target of the environment isn't known: unknown is not the same as
 // "doesn't run the revision".
-func (p *planner) unknownTarget(env *pipelinesv1.Environment) *verdict {
+func (p *planner) unknownTarget(env *pipelinesv1.Environment) *standing {
 	states := p.Targets[env.Name]
-	i := slices.IndexFunc(states, func(state target.State) bool { return !state.Known })
+	i := slices.IndexFunc(states, func(state application.State) bool { return !state.Known })
 	if i < 0 {
 		return nil
 	}
 	p.wakeAt(p.Now.Add(UnknownTargetPoll))
-	return ptr(broken(pipelinesv1.TargetNotReadableReason, "%s: %s can't be read: %s", env.Name, p.describe(env, i), states[i].Message))
+	return new(stands(pipelinesv1.EnvironmentUnknown, "%s can't be read: %s", p.describe(env, i), states[i].Message))
 }
 
 // describe names a target for a message.

@@ -29,8 +29,8 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
 func with(w plan.World, changes ...func(*plan.World)) plan.World {
@@ -38,6 +38,14 @@ func with(w plan.World, changes ...func(*plan.World)) plan.World {
 		change(&w)
 	}
 	return w
+}
+
+// environmentName gives an environment another name.
+func environmentName(i int, name string) func(*plan.World) {
+	return func(w *plan.World) {
+		w.Targets[name] = w.Targets[w.Pipeline.Spec.Environments[i].Name]
+		w.Pipeline.Spec.Environments[i].Name = name
+	}
 }
 
 func TestNext(t *testing.T) {
@@ -150,6 +158,24 @@ func TestNext(t *testing.T) {
 			})), action: "Notify staging v2", reason: "Promoting", state: "unattempted",
 		},
 		{
+			name: "an environment's own promotion without a strategy has the pipeline's",
+			world: with(world("v2", "v1"), spec(byNotification), spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Environments[1].Promotion = &pipelinesv1.Promotion{}
+			})), action: "Notify staging v2", reason: "Promoting", state: "unattempted",
+		},
+		{
+			name: "the rest of it is the environment's own",
+			world: with(world("v2", "v1"), gate("freeze", true), spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Environments[1].Promotion = &pipelinesv1.Promotion{Gates: &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}}
+			})), action: none, reason: "WaitingForPreconditions", state: "unapproved",
+		},
+		{
+			name: "a promotion without a strategy, and without a pipeline's to take it from, is an error of the spec",
+			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Promotion, s.Environments[1].Promotion = nil, &pipelinesv1.Promotion{}
+			})), action: none, reason: "InvalidSpec",
+		},
+		{
 			name:  "a pipeline without any promotion only looks on",
 			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion = nil })), action: none, reason: "NoPromotion",
 		},
@@ -163,6 +189,21 @@ func TestNext(t *testing.T) {
 			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) {
 				s.Promotion.Strategy.Notification = &pipelinesv1.NotificationPromotion{}
 			})), action: none, reason: "InvalidSpec",
+		},
+		{
+			name: "a path that leads out of the repository is an error of the spec",
+			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) {
+				s.Promotion.Strategy.PullRequest.Path = "../other"
+			})), action: none, reason: "InvalidSpec",
+		},
+		{
+			name:  "a name of an environment that could carry text, from before the schema refused it, is an error of the spec",
+			world: with(world("v2", "v1"), environmentName(1, "staging broken, call 555-0100")), action: none, reason: "InvalidSpec",
+		},
+		{
+			name:   "names of environments with upper case, dashes, dots, underscores, colons and letters of other scripts are fine",
+			world:  with(world("v1", "v1", "v1"), environmentName(0, "DEV-EU_1.a"), environmentName(1, "eu:west+1"), environmentName(2, "prüfung-生产")),
+			action: none, reason: "UpToDate",
 		},
 		{
 			name:  "a suspended pipeline promotes nothing",
@@ -312,6 +353,10 @@ func TestNext(t *testing.T) {
 		{
 			name:  "an open pull request of another revision is withdrawn before a new one is opened",
 			world: with(world("v3", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{})), action: "Withdraw staging v2", reason: "Promoting", state: "created",
+		},
+		{
+			name:  "a pull request that Sluice has closed is withdrawn to the end, since its branch may be there still",
+			world: with(world("v3", "v1"), record("staging", "v2", "created", superseded), pullRequest("staging", plan.PullRequest{Closed: "closed without being merged"})), action: "Withdraw staging v2", reason: "Promoting", state: "created",
 		},
 		{
 			name:  "a failed attempt of another revision may have left a pull request, so it is withdrawn",
@@ -483,8 +528,9 @@ func TestAWallClockThatIsPutBackDoesNotMakeAWaitLonger(t *testing.T) {
 	}{
 		{"the longest wait between attempts", with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(15*time.Minute))), none},
 		{"a wait that was begun tomorrow", with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(put))), plan.OpenPullRequest},
+		{"a rate limit that was met in two days", with(world("v2", "v1"), record("staging", "v2", "failed", rateLimited(48*time.Hour))), plan.OpenPullRequest},
 		{"the longest wait for a step", with(world("v2", "v1"), seen, record("staging", "v2", "created", step(15*time.Minute))), none},
-		{"a wait for a step that was begun tomorrow", with(world("v2", "v1"), seen, record("staging", "v2", "created", step(put))), plan.ReportGates},
+		{"a wait for a step that was begun tomorrow", with(world("v2", "v1"), seen, record("staging", "v2", "created", step(put))), plan.ReportPreconditions},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -529,7 +575,7 @@ func TestTargetStatusNamesTheApplication(t *testing.T) {
 	g := NewWithT(t)
 	w := world("v1")
 	w.Pipeline.Spec.Environments[0].Targets[0].ClusterRef = &pipelinesv1.CrossNamespaceClusterReference{Kind: "GitopsCluster", Name: "eu"}
-	w.Targets["dev"] = []target.State{target.Unknown("no route")}
+	w.Targets["dev"] = []application.State{application.Unknown("no route")}
 	shown := plan.Next(w).Status.Environments["dev"].Targets[0]
 	g.Expect(shown.ClusterAppRef.Name).To(Equal("app"))
 	g.Expect(shown.ClusterAppRef.ClusterRef.Name).To(Equal("eu"))
@@ -546,6 +592,11 @@ func TestConditionsCarryTheGeneration(t *testing.T) {
 		g.Expect(condition.LastTransitionTime).To(Equal(metav1.NewTime(now)))
 	}
 	g.Expect(apimeta.IsStatusConditionTrue(status.Conditions, meta.ReconcilingCondition)).To(BeTrue())
+	retried := plan.Next(with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(time.Minute)))).Status
+	g.Expect(apimeta.FindStatusCondition(retried.Conditions, meta.ReconcilingCondition)).To(And(
+		HaveField("Status", metav1.ConditionTrue), HaveField("Reason", meta.ProgressingWithRetryReason)), "kstatus takes it for in progress")
+	g.Expect(apimeta.FindStatusCondition(retried.Conditions, meta.ReadyCondition)).To(And(
+		HaveField("Status", metav1.ConditionFalse), HaveField("Reason", pipelinesv1.PromotionFailedReason)))
 	g.Expect(apimeta.IsStatusConditionTrue(plan.Next(with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) {
 		s.Promotion.Strategy = pipelinesv1.Strategy{}
 	}))).Status.Conditions, meta.StalledCondition)).To(BeTrue())

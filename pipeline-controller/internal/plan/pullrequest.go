@@ -17,22 +17,21 @@ limitations under the License.
 package plan
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
 )
 
 const (
 	// leastStepBackoff is the longest wait between attempts to merge a new pull request: the checks that a merge waits for take minutes.
 	leastStepBackoff = 2 * time.Minute
+	// comparisonHolds is how long a pull request that was compared with its base branch counts as up to date, however often that moves.
+	// A host that tells of another commit at each request would keep Sluice renewing for ever.
+	comparisonHolds = 30 * time.Second
 	// mergePoll is how long after a merge that the host has accepted it is asked for again, should it not have come about.
 	mergePoll = time.Minute
 )
@@ -41,69 +40,24 @@ const (
 type PullRequest struct {
 	// Merged tells that it was merged into the base branch.
 	Merged bool
+	// MergeCommit is the commit that the base branch was moved to by that, where the host tells.
+	MergeCommit string
 	// Closed tells how it was closed without being merged into the base branch; empty if it wasn't.
 	Closed string
-	// NextLook is when it is to be looked at again.
-	NextLook time.Time
+	// NextPoll is when it is to be looked at again.
+	NextPoll time.Time
 	// RetryAt is when the Git host wants to be asked again, if it said so.
 	RetryAt time.Time
 	// HeadCommit is the commit at the head of its branch, and BaseCommit that of the base branch; empty if that isn't known.
 	HeadCommit, BaseCommit string
+	// Pipeline is the newest CI pipeline of the head, on hosts where a commit status belongs to one. The status is set again for another one.
+	Pipeline string
 	// Err says why the pull request could not be read; the fields above but the times mean nothing then.
 	Err error
 }
 
 // Open tells whether it waits to be merged.
 func (s PullRequest) open() bool { return s.Err == nil && !s.Merged && s.Closed == "" }
-
-// followPullRequests takes over what became of the pull requests.
-func (p *planner) followPullRequests() {
-	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
-		record := p.pipeline.Status.Environments[name].Promotion
-		seen, ok := p.PullRequests[name]
-		if record == nil {
-			continue
-		}
-		p.wakeAt(seen.NextLook)
-		switch {
-		case !ok:
-			p.rateLimited(record)
-		case record.State == pipelinesv1.PromotionCreated:
-			p.follow(record, seen)
-		case record.State == pipelinesv1.PromotionAbandoned && seen.open():
-			p.resume(record, seen)
-		case record.State == pipelinesv1.PromotionAbandoned && seen.Merged:
-			p.follow(record, seen)
-		}
-	}
-}
-
-func (p *planner) follow(record *pipelinesv1.PromotionRecord, seen PullRequest) {
-	if record.Superseded && (seen.Err != nil || seen.open()) {
-		return // what there is to say is whether it can be withdrawn
-	}
-	record.RateLimitedUntil = nil
-	switch {
-	case seen.Err != nil:
-		record.LastError = cut(seen.Err.Error(), longestError)
-		if !seen.RetryAt.IsZero() {
-			record.RateLimitedUntil = ptr(metav1.NewTime(seen.RetryAt))
-		}
-	case seen.Merged:
-		end(record, pipelinesv1.PromotionSucceeded, fmt.Sprintf("pull request %s was merged", record.PullRequest.URL), p.Now)
-	case seen.Closed != "":
-		end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("pull request %s was %s", record.PullRequest.URL, seen.Closed), p.Now)
-	default:
-		record.LastError = ""
-		record.PullRequest.HeadCommit = seen.HeadCommit
-	}
-}
-
-// resume takes a promotion up again whose pull request a person has reopened.
-func (p *planner) resume(record *pipelinesv1.PromotionRecord, seen PullRequest) {
-	record.State, record.CompletionTime = pipelinesv1.PromotionCreated, nil
-	p.follow(record, seen)
-}
 
 // tendPullRequests sees to it that the commit status of every open pull request tells whether the promotion's preconditions are
 // met, and merges the one that the run stands at if that is Sluice's to do.
@@ -114,7 +68,8 @@ func (p *planner) tendPullRequests() {
 	for i := range p.pipeline.Spec.Environments {
 		env := &p.pipeline.Spec.Environments[i]
 		record, promotion := p.environment(env.Name).Promotion, p.pipeline.PromotionInto(env)
-		open := record != nil && record.State == pipelinesv1.PromotionCreated && !record.Superseded && p.PullRequests[env.Name].open()
+		seen, ok := p.PullRequests[env.Name]
+		open := ok && seen.open() && record != nil && record.State == pipelinesv1.PromotionCreated && !record.Superseded
 		if open && promotion != nil {
 			p.tend(env, promotion, record)
 		}
@@ -122,30 +77,43 @@ func (p *planner) tendPullRequests() {
 }
 
 func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Promotion, record *pipelinesv1.PromotionRecord) {
-	results := precondition.Evaluate(precondition.Input{
-		Environment: env.Name, Revision: record.Revision, Promotion: promotion, Gates: p.Gates, Approvals: p.Approvals,
-	})
+	results := precondition.Evaluate(p.preconditionInput(env.Name, record.Revision, promotion))
 	pr, base := record.PullRequest, p.PullRequests[env.Name].BaseCommit
-	gates := gatesStatus(pr.HeadCommit, results)
-	if pr.HeadCommit != "" && (pr.Gates == nil || *pr.Gates != gates) {
-		p.step(Action{Kind: ReportGates, Gates: gates}, env.Name, record, &pr.Reporting)
+	status := commitStatus(pr.HeadCommit, results)
+	status.Pipeline = p.PullRequests[env.Name].Pipeline
+	if pr.HeadCommit != "" && (pr.CommitStatus == nil || *pr.CommitStatus != status) {
+		p.step(Action{Kind: ReportPreconditions, CommitStatus: status}, env.Name, record, &pr.Reporting)
 		return
 	}
 	// What others have pushed to is theirs. Where the end of a Renew was not recorded, the next one tells whether it has pushed.
 	unrecorded := pr.Merging != nil && pr.Merging.Attempts > 0 && base != pr.BaseCommit
-	if pr.HeadCommit == "" || pr.HeadCommit != pr.Commit && !unrecorded || env.Name != p.standsAt || !gates.Met || base == "" {
+	if pr.HeadCommit == "" || pr.HeadCommit != pr.Commit && !unrecorded || env.Name != p.standsAt || !status.Met || base == "" {
 		return
 	}
-	if base != pr.BaseCommit {
+	if base != pr.BaseCommit && !p.comparedLately(pr) {
 		p.step(Action{Kind: Renew}, env.Name, record, &pr.Merging)
 	} else if promotion.MergesItself() {
 		p.step(Action{Kind: Merge}, env.Name, record, &pr.Merging)
 	}
 }
 
-// gatesStatus is what the commit status of a pull request is to say.
-func gatesStatus(commit string, results []precondition.Result) pipelinesv1.GatesCommitStatus {
-	status := pipelinesv1.GatesCommitStatus{Commit: commit, Met: precondition.Met(results)}
+// comparedLately tells whether the pull request was compared with its base branch so short a time ago that it isn't done again, although
+// that has moved. The host refuses to merge what conflicts with it.
+func (p *planner) comparedLately(pr *pipelinesv1.PullRequestStatus) bool {
+	if pr.ComparisonTime == nil || pr.HeadCommit != pr.Commit {
+		return false
+	}
+	age := p.Now.Sub(pr.ComparisonTime.Time)
+	if age < 0 || age >= comparisonHolds {
+		return false
+	}
+	p.wakeAt(pr.ComparisonTime.Add(comparisonHolds))
+	return true
+}
+
+// commitStatus is what the commit status of a pull request is to say.
+func commitStatus(commit string, results []precondition.Result) pipelinesv1.PreconditionsCommitStatus {
+	status := pipelinesv1.PreconditionsCommitStatus{Commit: commit, Met: precondition.Met(results)}
 	var told []string
 	for _, result := range results {
 		if result.Met == status.Met {
@@ -159,17 +127,18 @@ func gatesStatus(commit string, results []precondition.Result) pipelinesv1.Gates
 	return status
 }
 
-// step makes the action the plan's, unless it has one already or a failed attempt at the step has to be waited for.
+// step makes the action the plan's, unless it may have none or a failed attempt at the step has to be waited for. As in a claim, the
+// time of the next attempt is written with it.
 func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionRecord, status **pipelinesv1.StepStatus) {
 	if *status == nil {
 		*status = &pipelinesv1.StepStatus{}
 	}
 	step := *status
-	if p.tooSoon(record, step.NextAttemptTime) || p.action != nil {
+	if p.tooSoon(record, step.NextAttemptTime) || !p.mayAct() {
 		return
 	}
 	step.Attempts++
-	step.NextAttemptTime = nil
+	step.NextAttemptTime = new(nextStep(p.pipeline, env, record, step.Attempts, p.Now))
 	action.Environment, action.Revision, action.StartTime = env, record.Revision, record.StartTime
 	p.action = &action
 }
@@ -181,7 +150,7 @@ func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRec
 		return false
 	}
 	status := &pr.Merging
-	if action.Kind == ReportGates {
+	if action.Kind == ReportPreconditions {
 		status = &pr.Reporting
 	}
 	switch {
@@ -189,6 +158,9 @@ func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRec
 		failStep(pipeline, record, action, status, outcome, now)
 	case outcome.State == "":
 		// Called off: the next plan says why.
+		if *status != nil {
+			(*status).NextAttemptTime = nil
+		}
 	case outcome.State.Ended():
 		*status = nil
 		end(record, outcome.State, outcome.Message, now)
@@ -196,12 +168,13 @@ func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRec
 		*status = nil
 		pr.HeadCommit, pr.Commit = outcome.PullRequest.HeadCommit, outcome.PullRequest.Commit
 		pr.BaseCommit, pr.BaseFiles = outcome.PullRequest.BaseCommit, outcome.PullRequest.BaseFiles
-	case action.Kind == ReportGates:
+		pr.ComparisonTime = new(metav1.NewTime(now))
+	case action.Kind == ReportPreconditions:
 		*status = nil
-		pr.Gates = &action.Gates
+		pr.CommitStatus = &action.CommitStatus
 	default:
 		// Whether it was merged is seen when it is looked at. Some hosts merge in the background.
-		*status = &pipelinesv1.StepStatus{NextAttemptTime: ptr(metav1.NewTime(now.Add(mergePoll)))}
+		*status = &pipelinesv1.StepStatus{NextAttemptTime: new(metav1.NewTime(now.Add(mergePoll)))}
 	}
 	return true
 }
@@ -211,51 +184,17 @@ func failStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecor
 		*status = &pipelinesv1.StepStatus{Attempts: 1}
 	}
 	step := *status
-	step.LastError = cut(outcome.Err.Error(), longestError)
-	// A merge waits for people and for checks, both of which take the longer the older it is.
-	most := min(max(now.Sub(record.StartTime.Time)/20, leastStepBackoff), mostBackoff)
-	wait := min(backoffFor(pipeline, action.Environment, record.Revision, step.Attempts), most)
-	step.NextAttemptTime = ptr(metav1.NewTime(now.Add(wait.Round(time.Second))))
+	step.LastError = outcome.Err.Error()
+	step.NextAttemptTime = new(nextStep(pipeline, action.Environment, record, step.Attempts, now))
 	if !outcome.RetryAt.IsZero() {
-		record.RateLimitedUntil = ptr(metav1.NewTime(outcome.RetryAt))
+		record.RateLimitedUntil = new(metav1.NewTime(outcome.RetryAt))
 	}
 }
 
-// awaitMerge says what a promotion with a pull request waits for.
-func (p *planner) awaitMerge(env string, promotion *pipelinesv1.Promotion, record *pipelinesv1.PromotionRecord, results []precondition.Result) verdict {
-	pr := record.PullRequest
-	record.Message = fmt.Sprintf("pull request %s waits to be merged", pr.URL)
-	if record.LastError != "" {
-		return broken(pipelinesv1.PullRequestUnknownReason, "%s: pull request %s can't be read: %s", env, pr.URL, record.LastError)
-	}
-	v := fine(pipelinesv1.PullRequestOpenReason, "%s: %s waits for pull request %s to be merged", env, revision.Short(record.Revision), pr.URL)
-	auto := promotion.MergesItself()
-	switch {
-	case auto && pr.Commit != pr.HeadCommit:
-		v.message += ", by a person: its branch was pushed to by somebody else"
-	case !precondition.Met(results):
-		v.message += ", which is to wait: " + unmet(results)
-	case auto:
-		v.message += " as soon as the Git host lets it"
-	}
-	for _, step := range []*pipelinesv1.StepStatus{pr.Merging, pr.Reporting} {
-		if step != nil && step.LastError != "" {
-			v.message += ": " + step.LastError
-		}
-	}
-	if pr.Warning != "" {
-		v.message += "; the Git host has not taken all: " + pr.Warning
-	}
-	return v
-}
-
-// unmet says which preconditions are.
-func unmet(results []precondition.Result) string {
-	var waits []string
-	for _, result := range results {
-		if !result.Met {
-			waits = append(waits, result.Message)
-		}
-	}
-	return strings.Join(waits, "; ")
+// nextStep is when a step is taken again if the attempt at it fails. A merge waits for people and for checks, both of which take the longer
+// the older it is.
+func nextStep(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord, attempts int32, now time.Time) metav1.Time {
+	most := min(max(now.Sub(record.StartTime.Time)/20, leastStepBackoff), mostBackoff)
+	wait := min(backoffFor(pipeline, env, record.Revision, attempts), most)
+	return metav1.NewTime(now.Add(wait.Round(time.Second)))
 }

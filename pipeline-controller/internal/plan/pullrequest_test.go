@@ -41,7 +41,7 @@ func open(changes ...func(*plan.World)) plan.World {
 func reported(met bool) func(*pipelinesv1.PromotionRecord) {
 	return func(r *pipelinesv1.PromotionRecord) {
 		r.PullRequest.Commit, r.PullRequest.HeadCommit, r.PullRequest.BaseCommit = "c1", "c1", "b1"
-		r.PullRequest.Gates = &pipelinesv1.GatesCommitStatus{Commit: "c1", Met: met, Description: "the promotion waits for nothing"}
+		r.PullRequest.CommitStatus = &pipelinesv1.PreconditionsCommitStatus{Commit: "c1", Met: met, Description: "the promotion waits for nothing"}
 	}
 }
 
@@ -59,7 +59,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		world plan.World
 		// action is the kind of the next one, or empty.
 		action plan.ActionKind
-		// met is what a ReportGates says.
+		// met is what a ReportPreconditions says.
 		met bool
 		// message is a part of the Ready condition's.
 		message string
@@ -70,21 +70,32 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		},
 		{
 			name:  "a commit status that was never set is",
-			world: open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Gates = nil })), action: plan.ReportGates, met: true,
+			world: open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil })), action: plan.ReportPreconditions, met: true,
 		},
 		{
 			name:  "a new commit needs a commit status of its own",
-			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b1"})), action: plan.ReportGates, met: true,
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b1"})), action: plan.ReportPreconditions, met: true,
+		},
+		{
+			name:   "a pipeline that the host has made since needs the commit status too",
+			world:  open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b1", Pipeline: "2"})),
+			action: plan.ReportPreconditions, met: true,
+		},
+		{
+			name: "once it is known to have the commit status, it is waited for",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b1", Pipeline: "2"}),
+				pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus.Pipeline = "2" })),
+			message: "waits for pull request https://git/pulls/7 to be merged",
 		},
 		{
 			name:   "when a gate closes the commit status says so",
 			world:  open(gates("all", "freeze"), gate("freeze", true)),
-			action: plan.ReportGates, message: "which is to wait: ",
+			action: plan.ReportPreconditions, message: "which is to wait: ",
 		},
 		{
 			name:   "while the first environment is unsettled too",
 			world:  with(open(gates("all", "freeze"), gate("freeze", true)), func(w *plan.World) { w.Targets["dev"] = states("v3!") }),
-			action: plan.ReportGates,
+			action: plan.ReportPreconditions,
 		},
 		{
 			name:  "not while the pipeline is suspended",
@@ -97,18 +108,18 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		},
 		{
 			name:  "not while it can't be read",
-			world: open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Gates = nil }), pullRequest("staging", plan.PullRequest{Err: errors.New("timeout")})),
+			world: open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil }), pullRequest("staging", plan.PullRequest{Err: errors.New("timeout")})),
 		},
 		{
 			name: "a head that somebody else has pushed is left alone",
 			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
-				pr.Gates.Commit = "c2"
+				pr.CommitStatus.Commit = "c2"
 			})),
 		},
 		{
 			name: "so is one after an attempt to merge",
 			world: open(mergedBySluice, pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b1"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
-				pr.Gates.Commit, pr.Merging = "c2", &pipelinesv1.StepStatus{Attempts: 1}
+				pr.CommitStatus.Commit, pr.Merging = "c2", &pipelinesv1.StepStatus{Attempts: 1}
 			})),
 		},
 		{
@@ -123,21 +134,21 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			world: open(mergedBySluice, gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
 				pr.Merging = &pipelinesv1.StepStatus{LastError: "a review is missing", NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
 			})),
-			action: plan.ReportGates,
+			action: plan.ReportPreconditions,
 		},
 		{
 			name: "nor does a base branch that has moved",
 			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
-				pr.Gates = nil
+				pr.CommitStatus = nil
 			})),
-			action: plan.ReportGates, met: true,
+			action: plan.ReportPreconditions, met: true,
 		},
 		{
 			name: "a person's request ends that wait",
 			world: open(gates("all", "freeze"), gate("freeze", true), requested("now", false), pr(func(pr *pipelinesv1.PullRequestStatus) {
 				pr.Reporting = &pipelinesv1.StepStatus{NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
 			})),
-			action: plan.ReportGates,
+			action: plan.ReportPreconditions,
 		},
 
 		{
@@ -159,8 +170,44 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			name: "nothing is pushed while a gate is closed",
 			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}), gates("all", "freeze"), gate("freeze", true),
 				pr(func(pr *pipelinesv1.PullRequestStatus) {
-					pr.Gates = &pipelinesv1.GatesCommitStatus{Commit: "c1", Description: "gate freeze is closed"}
+					pr.CommitStatus = &pipelinesv1.PreconditionsCommitStatus{Commit: "c1", Description: "gate freeze is closed"}
 				})),
+		},
+
+		{
+			name: "one that has moved again so soon after it was compared is not compared again",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b3"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.BaseCommit, pr.ComparisonTime = "b2", &metav1.Time{Time: now.Add(-29 * time.Second)}
+			})),
+		},
+		{
+			name: "it is compared half a minute later",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b3"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.BaseCommit, pr.ComparisonTime = "b2", &metav1.Time{Time: now.Add(-30 * time.Second)}
+			})),
+			action: plan.Renew,
+		},
+		{
+			name: "it is compared too if the last comparison was made while the clock was ahead",
+			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b3"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.BaseCommit, pr.ComparisonTime = "b2", &metav1.Time{Time: now.Add(time.Second)}
+			})),
+			action: plan.Renew,
+		},
+		{
+			name: "a base branch that moves all the time does not keep Sluice from merging",
+			world: open(mergedBySluice, pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b3"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
+				pr.BaseCommit, pr.ComparisonTime = "b2", &metav1.Time{Time: now.Add(-time.Second)}
+			})),
+			action: plan.Merge,
+		},
+		{
+			name:  "nothing is done while others have their turn",
+			world: open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil }), func(w *plan.World) { w.Queued = true }),
+		},
+		{
+			name:  "nothing is done before it was looked at",
+			world: open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil }), func(w *plan.World) { w.PullRequests = nil }),
 		},
 
 		{
@@ -169,13 +216,13 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		},
 		{
 			name:   "it sets the commit status first, which the host may ask for",
-			world:  open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Gates = nil })),
-			action: plan.ReportGates, met: true,
+			world:  open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil })),
+			action: plan.ReportPreconditions, met: true,
 		},
 		{
 			name: "it does not merge while a gate is closed",
 			world: open(mergedBySluice, gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
-				pr.Gates = &pipelinesv1.GatesCommitStatus{Commit: "c1", Description: "gate freeze is closed"}
+				pr.CommitStatus = &pipelinesv1.PreconditionsCommitStatus{Commit: "c1", Description: "gate freeze is closed"}
 			})),
 			message: "which is to wait: gate freeze is closed",
 		},
@@ -204,7 +251,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 				action = *next.Action
 			}
 			g.Expect(action.Kind).To(Equal(test.action))
-			g.Expect(action.Gates.Met).To(Equal(test.met))
+			g.Expect(action.CommitStatus.Met).To(Equal(test.met))
 			g.Expect(apimeta.FindStatusCondition(next.Status.Conditions, meta.ReadyCondition).Message).To(ContainSubstring(test.message))
 			if test.action != "" && test.action != plan.Withdraw {
 				g.Expect(claimed(next.Status)).To(Equal(int32(1)), "the step is claimed")
@@ -228,10 +275,33 @@ func claimed(status pipelinesv1.PipelineStatus) (attempts int32) {
 func TestAHeadThatARenewMayHavePushedIsLookedInto(t *testing.T) {
 	g := NewWithT(t)
 	next := plan.Next(open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
-		pr.Gates.Commit, pr.Merging = "c2", &pipelinesv1.StepStatus{Attempts: 1}
+		pr.CommitStatus.Commit, pr.Merging = "c2", &pipelinesv1.StepStatus{Attempts: 1}
 	})))
 	g.Expect(next.Action).NotTo(BeNil())
 	g.Expect(next.Action.Kind).To(Equal(plan.Renew))
+}
+
+func TestAPromotionThatIsQueuedIsNoAttempt(t *testing.T) {
+	g := NewWithT(t)
+	next := plan.Next(with(world("v2", "v1"), func(w *plan.World) { w.Queued = true }))
+	g.Expect(next.Action).To(BeNil())
+	g.Expect(next.Status.Environments["staging"].Promotion.Attempts).To(BeZero())
+	g.Expect(apimeta.FindStatusCondition(next.Status.Conditions, meta.ReadyCondition).Message).To(Equal("staging: promotion of v2 is queued"))
+}
+
+func TestAPullRequestThatWasRenewedWasCompared(t *testing.T) {
+	g := NewWithT(t)
+	w := open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}))
+	next := plan.Next(w)
+	w.Pipeline.Status = next.Status
+	renewed := &pipelinesv1.PullRequestStatus{HeadCommit: "c1", Commit: "c1", BaseCommit: "b2"}
+	g.Expect(plan.Record(w.Pipeline, *next.Action, plan.Outcome{State: pipelinesv1.PromotionCreated, PullRequest: renewed}, now)).To(BeTrue())
+	g.Expect(w.Pipeline.Status.Environments["staging"].Promotion.PullRequest.ComparisonTime.Time).To(BeTemporally("==", now))
+
+	w.PullRequests["staging"] = plan.PullRequest{HeadCommit: "c1", BaseCommit: "b3"}
+	next = plan.Next(w)
+	g.Expect(next.Action).To(BeNil())
+	g.Expect(next.RequeueAfter).To(Equal(30 * time.Second))
 }
 
 func TestRecordOfAStep(t *testing.T) {
@@ -266,8 +336,8 @@ func TestRecordOfAStep(t *testing.T) {
 	w.Now = w.Now.Add(time.Hour)
 	after := step(plan.Outcome{State: pipelinesv1.PromotionCreated})
 	g.Expect(after.Reporting).To(BeNil())
-	g.Expect(after.Gates).To(Equal(&pipelinesv1.GatesCommitStatus{Commit: "c1", Description: after.Gates.Description}))
-	g.Expect(after.Gates.Description).To(ContainSubstring("freeze"))
+	g.Expect(after.CommitStatus).To(Equal(&pipelinesv1.PreconditionsCommitStatus{Commit: "c1", Description: after.CommitStatus.Description}))
+	g.Expect(after.CommitStatus.Description).To(ContainSubstring("freeze"))
 	g.Expect(plan.Next(w).Action).To(BeNil())
 }
 
@@ -302,14 +372,14 @@ func TestAPullRequestThatIsReopenedIsFollowedAgain(t *testing.T) {
 		{"open", plan.PullRequest{HeadCommit: "c1"}, "created"},
 		{"merged", plan.PullRequest{Merged: true}, "succeeded"},
 		{"still closed", plan.PullRequest{Closed: "closed without being merged"}, "abandoned"},
-		{"unreadable", plan.PullRequest{Err: errors.New("timeout"), NextLook: now.Add(time.Minute)}, "abandoned"},
+		{"unreadable", plan.PullRequest{Err: errors.New("timeout"), NextPoll: now.Add(time.Minute)}, "abandoned"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
 			next := plan.Next(abandoned(test.seen))
 			g.Expect(stateOf(next.Status, "staging")).To(Equal(test.state))
 			g.Expect(next.Status.Environments["staging"].Promotion.CompletionTime.IsZero()).To(Equal(test.state == "created"))
-			if !test.seen.NextLook.IsZero() {
+			if !test.seen.NextPoll.IsZero() {
 				g.Expect(next.RequeueAfter).To(Equal(time.Minute), "it is looked at again")
 			}
 		})
@@ -325,8 +395,8 @@ func TestACommitStatusIsNoLongerThanHostsTake(t *testing.T) {
 	}
 	gates("all", refs...)(&w)
 	next := plan.Next(w)
-	g.Expect(next.Action.Kind).To(Equal(plan.ReportGates))
-	g.Expect(len([]rune(next.Action.Gates.Description))).To(BeNumerically("<=", 140))
+	g.Expect(next.Action.Kind).To(Equal(plan.ReportPreconditions))
+	g.Expect(len([]rune(next.Action.CommitStatus.Description))).To(BeNumerically("<=", 140))
 }
 
 func TestAPullRequestIsNotLostWhenTheSpecChanges(t *testing.T) {
@@ -346,7 +416,7 @@ func TestAPullRequestIsNotLostWhenTheSpecChanges(t *testing.T) {
 			delete(w.PullRequests, "staging")
 			w.Pipeline.Status.Environments["staging"].Promotion.RateLimitedUntil = &metav1.Time{Time: now.Add(time.Minute)}
 		}), ""},
-		{"its commit status stays true", opened(gates("all", "freeze"), gate("freeze", true)), plan.ReportGates},
+		{"its commit status stays true", opened(gates("all", "freeze"), gate("freeze", true)), plan.ReportPreconditions},
 		{"it is withdrawn when another revision takes its place", opened(func(w *plan.World) { w.Targets["dev"] = states("v3") }), plan.Withdraw},
 		{"it is withdrawn when its environment leaves the spec, and nothing says how to promote", opened(spec(func(s *pipelinesv1.PipelineSpec) {
 			s.Environments, s.Promotion = s.Environments[:1], nil

@@ -23,7 +23,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	. "github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -93,6 +95,17 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
+func TestWhatAGitHostSaysIsOneLineOfWhatCanBeSeen(t *testing.T) {
+	g := NewWithT(t)
+	w := world("v2", "v1")
+	next := plan.Next(w)
+	w.Pipeline.Status = next.Status
+	plan.Record(w.Pipeline, *next.Action, plan.Outcome{Err: errors.New("\x1b[2Jrefused:\n✔ all is well\u202e")}, w.Now)
+	g.Expect(w.Pipeline.Status.Environments["staging"].Promotion.LastError).To(Equal("[2Jrefused: ✔ all is well"))
+	ready := apimeta.FindStatusCondition(plan.Next(w).Status.Conditions, meta.ReadyCondition)
+	g.Expect(ready.Message).To(HaveSuffix(": [2Jrefused: ✔ all is well"))
+}
+
 func TestRecordOfAFailure(t *testing.T) {
 	g := NewWithT(t)
 	w := world("v2", "v1")
@@ -114,6 +127,70 @@ func TestRecordOfAFailure(t *testing.T) {
 	g.Expect(waits[0]).To(And(BeNumerically(">=", 8*time.Second), BeNumerically("<=", 10*time.Second)))
 	g.Expect(waits[1]).To(And(BeNumerically(">=", 16*time.Second), BeNumerically("<=", 20*time.Second)))
 	g.Expect(waits[11]).To(And(BeNumerically(">=", 12*time.Minute), BeNumerically("<=", 15*time.Minute)))
+}
+
+// claims are worlds in which an action of each kind is due.
+var claims = []struct {
+	kind  plan.ActionKind
+	world func() plan.World
+}{
+	{plan.OpenPullRequest, func() plan.World { return world("v2", "v1") }},
+	{plan.Notify, func() plan.World { return with(world("v2", "v1"), spec(byNotification)) }},
+	{plan.Withdraw, func() plan.World { return with(world("v3", "v1"), record("staging", "v2", "created")) }},
+	{plan.Renew, func() plan.World {
+		return open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}))
+	}},
+	{plan.ReportPreconditions, func() plan.World { return open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil })) }},
+	{plan.Merge, func() plan.World { return open(mergedBySluice) }},
+}
+
+func TestAnAttemptThatIsNeverRecordedIsMadeAgainAfterTheBackoff(t *testing.T) {
+	for _, test := range claims {
+		t.Run(string(test.kind), func(t *testing.T) {
+			g := NewWithT(t)
+			w := test.world()
+			requested("now", false)(&w)
+			w.Pipeline.Generation++ // a request and a change of the spec end waits, once
+			var waits []time.Duration
+			for range 4 {
+				claim := plan.Next(w)
+				g.Expect(claim.Action).To(HaveField("Kind", test.kind))
+				w.Pipeline.Status = claim.Status // and here the process dies
+
+				again := plan.Next(w)
+				g.Expect(again.Action).To(BeNil(), "a restarted controller waits")
+				waits = append(waits, again.RequeueAfter)
+				w.Now = w.Now.Add(again.RequeueAfter)
+			}
+			g.Expect(waits[0]).To(And(BeNumerically(">=", 8*time.Second), BeNumerically("<=", 20*time.Second)))
+			g.Expect(waits[3]).To(BeNumerically(">=", 60*time.Second))
+		})
+	}
+}
+
+func TestAnActionThatIsCalledOffIsTakenAgainAtOnce(t *testing.T) {
+	for _, test := range claims {
+		t.Run(string(test.kind), func(t *testing.T) {
+			g := NewWithT(t)
+			w := test.world()
+			claim := plan.Next(w)
+			w.Pipeline.Status = claim.Status
+			g.Expect(plan.Record(w.Pipeline, *claim.Action, plan.Outcome{Message: "the Pipeline has changed"}, now)).To(BeTrue())
+			g.Expect(plan.Next(w).Action).To(HaveField("Kind", test.kind))
+		})
+	}
+}
+
+func TestAnInterruptedAttemptIsToldFromAFailedOne(t *testing.T) {
+	g := NewWithT(t)
+	w := world("v2", "v1")
+	w.Pipeline.Status = plan.Next(w).Status
+	status := plan.Next(w).Status
+	due := status.Environments["staging"].Promotion.NextAttemptTime.UTC().Format(time.RFC3339)
+	g.Expect(apimeta.FindStatusCondition(status.Conditions, meta.ReadyCondition)).To(And(
+		HaveField("Status", metav1.ConditionFalse), HaveField("Reason", pipelinesv1.PromotionFailedReason),
+		HaveField("Message", "staging: the last attempt to promote v2 was interrupted; next attempt at "+due)))
+	g.Expect(status.Environments["staging"].Promotion.Message).To(Equal("the last attempt was interrupted"))
 }
 
 func TestRecordWaitsAsLongAsTheHostAsks(t *testing.T) {

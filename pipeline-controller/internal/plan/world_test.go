@@ -25,8 +25,8 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/target"
 )
 
 var (
@@ -35,17 +35,17 @@ var (
 )
 
 // states reads targets from words: "v1" is ready on v1, "v1!" runs it but isn't ready, "!" runs nothing, "?" is unknown.
-func states(words string) []target.State {
-	var all []target.State
+func states(words string) []application.State {
+	var all []application.State
 	for _, word := range strings.Fields(words) {
 		revision, unready := strings.CutSuffix(word, "!")
 		switch {
 		case word == "?":
-			all = append(all, target.Unknown("connection refused"))
+			all = append(all, application.Unknown("connection refused"))
 		case unready:
-			all = append(all, target.State{Known: true, Revision: revision, Message: "health check failed"})
+			all = append(all, application.State{Known: true, Revision: revision, Message: "health check failed"})
 		default:
-			all = append(all, target.State{Known: true, Ready: true, Revision: revision})
+			all = append(all, application.State{Known: true, Ready: true, Revision: revision})
 		}
 	}
 	return all
@@ -67,7 +67,7 @@ func world(environments ...string) plan.World {
 				Environments:       map[string]*pipelinesv1.EnvironmentStatus{},
 			},
 		},
-		Targets:      map[string][]target.State{},
+		Targets:      map[string][]application.State{},
 		Gates:        gatingv1.Found{},
 		PullRequests: map[string]plan.PullRequest{},
 		Now:          now,

@@ -22,12 +22,9 @@ import (
 	"strings"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 const (
-	// ApprovalType is the type of the precondition Approval.
-	ApprovalType = "Approval"
 	// ApprovalMissingReason says that people have yet to approve the promotion.
 	ApprovalMissingReason = "ApprovalMissing"
 	// ApprovedReason says that as many people as needed have approved the promotion.
@@ -42,7 +39,7 @@ func Approval(in Input) *Result {
 	}
 	approvers := Approvers(in)
 	if len(approvers) >= required {
-		return &Result{Type: ApprovalType, Met: true, Reason: ApprovedReason, Message: "approved by " + strings.Join(approvers, ", ")}
+		return &Result{Type: pipelinesv1.ApprovalPrecondition, Met: true, Reason: ApprovedReason, Message: "approved by " + strings.Join(approvers, ", ")}
 	}
 	message := "a person's approval is missing"
 	switch {
@@ -51,22 +48,42 @@ func Approval(in Input) *Result {
 	case required > 1:
 		message = fmt.Sprintf("0 of %d approvals", required)
 	}
-	return &Result{Type: ApprovalType, Reason: ApprovalMissingReason, Message: message}
+	if !in.Promotion.CountsHTTP() {
+		message += "; approvals by HTTP don't count"
+	}
+	return &Result{Type: pipelinesv1.ApprovalPrecondition, Reason: ApprovalMissingReason, Message: message}
 }
 
 // Approvers returns the different people who have approved the promotion, in alphabetical order.
 func Approvers(in Input) []string {
 	var approvers []string
-	for i := range in.Approvals {
-		if approves(&in.Approvals[i], in) {
-			approvers = append(approvers, in.Approvals[i].Spec.ApprovedBy)
-		}
+	for _, approval := range Counted(in) {
+		approvers = append(approvers, approval.Spec.ApprovedBy)
 	}
-	slices.Sort(approvers)
-	return slices.Compact(approvers)
+	return approvers
 }
 
+// Counted returns the approvals of the promotion, one of each person, in the alphabetical order of people.
+func Counted(in Input) []pipelinesv1.PromotionApproval {
+	var counted []pipelinesv1.PromotionApproval
+	for i := range in.Approvals {
+		if approves(&in.Approvals[i], in) {
+			counted = append(counted, in.Approvals[i])
+		}
+	}
+	slices.SortStableFunc(counted, func(a, b pipelinesv1.PromotionApproval) int {
+		return strings.Compare(a.Spec.ApprovedBy, b.Spec.ApprovedBy)
+	})
+	return slices.CompactFunc(counted, func(a, b pipelinesv1.PromotionApproval) bool { return a.Spec.ApprovedBy == b.Spec.ApprovedBy })
+}
+
+// approves compares revisions by their whole text: the name is what people have seen, and what is written.
 func approves(approval *pipelinesv1.PromotionApproval, in Input) bool {
-	return approval.DeletionTimestamp.IsZero() && approval.Spec.Environment == in.Environment &&
-		revision.Equal(approval.Spec.Revision, in.Revision)
+	return approval.DeletionTimestamp.IsZero() && approval.Spec.Environment == in.Environment && approval.Spec.Revision == in.Revision &&
+		(in.Promotion.CountsHTTP() || isPersons(approval, in))
+}
+
+// isPersons reports whether an approval was not made by HTTP. Where it isn't known in which name these are made, none is a person's.
+func isPersons(approval *pipelinesv1.PromotionApproval, in Input) bool {
+	return in.HTTPApprover != "" && approval.Spec.ApprovedBy != in.HTTPApprover
 }

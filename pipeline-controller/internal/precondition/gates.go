@@ -18,10 +18,8 @@ package precondition
 
 import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
-
-// GatesType is the type of the precondition Gates.
-const GatesType = "Gates"
 
 // Gates asks for the gates of the promotion to be open.
 func Gates(in Input) *Result {
@@ -30,7 +28,7 @@ func Gates(in Input) *Result {
 	}
 	evaluation := gatingv1.Evaluate(in.Promotion.Gates, in.Gates)
 	return &Result{
-		Type:    GatesType,
+		Type:    pipelinesv1.GatesPrecondition,
 		Met:     evaluation.Open,
 		Reason:  evaluation.Reason,
 		Message: evaluation.Message,

@@ -19,6 +19,7 @@ limitations under the License.
 package precondition
 
 import (
+	"strings"
 	"time"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -29,7 +30,7 @@ import (
 type Input struct {
 	// Environment that is promoted into.
 	Environment string
-	// Revision that is promoted.
+	// Revision that is promoted, by the name that is written.
 	Revision string
 	// Promotion is the one that applies to the environment.
 	Promotion *pipelinesv1.Promotion
@@ -37,6 +38,10 @@ type Input struct {
 	Gates gatingv1.Found
 	// Approvals are those of the Pipeline, for whatever environment and revision.
 	Approvals []pipelinesv1.PromotionApproval
+	// HTTPApprover is the name in which approvals by HTTP are made. It is needed where these don't count.
+	HTTPApprover string
+	// Now is the time at which the world was read.
+	Now time.Time
 }
 
 // Result is what a precondition says of a promotion.
@@ -80,4 +85,15 @@ func Met(results []Result) bool {
 		}
 	}
 	return true
+}
+
+// Unmet says what the unmet ones wait for, in a line. It is empty if all are met.
+func Unmet(results []Result) string {
+	var waits []string
+	for _, result := range results {
+		if !result.Met {
+			waits = append(waits, result.Message)
+		}
+	}
+	return strings.Join(waits, "; ")
 }

@@ -23,6 +23,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -112,11 +113,35 @@ func TestEvaluate(t *testing.T) {
 			approvals: approvals("prod v1 bob", "prod v1 ada"),
 			met:       true, reasons: []string{"Approved"},
 		},
+		{
+			name:      "an approval by HTTP counts like a person's",
+			promotion: pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: 2}},
+			approvals: approvals("prod v1 controller", "prod v1 ada"),
+			met:       true, reasons: []string{"Approved"},
+		},
+		{
+			name:      "it counts where that is said",
+			promotion: pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: 2, HTTP: ptr.To(true)}},
+			approvals: approvals("prod v1 controller", "prod v1 ada"),
+			met:       true, reasons: []string{"Approved"},
+		},
+		{
+			name:      "it doesn't where the promotion says so",
+			promotion: pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: 2, HTTP: ptr.To(false)}},
+			approvals: approvals("prod v1 controller", "prod v1 ada"),
+			reasons:   []string{"ApprovalMissing"},
+		},
+		{
+			name:      "people's count there",
+			promotion: pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: 2, HTTP: ptr.To(false)}},
+			approvals: approvals("prod v1 controller", "prod v1 ada", "prod v1 bob"),
+			met:       true, reasons: []string{"Approved"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
 			results := precondition.Evaluate(precondition.Input{
-				Environment: "prod", Revision: "v1", Promotion: &test.promotion, Gates: test.gates, Approvals: test.approvals,
+				Environment: "prod", Revision: "v1", Promotion: &test.promotion, Gates: test.gates, Approvals: test.approvals, HTTPApprover: "controller",
 			})
 			var reasons []string
 			for _, result := range results {
@@ -141,19 +166,24 @@ func approvals(words ...string) []pipelinesv1.PromotionApproval {
 }
 
 func TestApprovalTellsHowManyAreMissing(t *testing.T) {
+	const byHTTP, notByHTTP = true, false
 	for _, test := range []struct {
 		required  int32
+		http      bool
 		approvals []pipelinesv1.PromotionApproval
 		message   string
 	}{
-		{1, nil, "a person's approval is missing"},
-		{2, nil, "0 of 2 approvals"},
-		{2, approvals("prod v1 ada"), "1 of 2 approvals, by ada"},
-		{2, approvals("prod v1 bob", "prod v1 ada"), "approved by ada, bob"},
+		{1, byHTTP, nil, "a person's approval is missing"},
+		{2, byHTTP, nil, "0 of 2 approvals"},
+		{2, byHTTP, approvals("prod v1 ada"), "1 of 2 approvals, by ada"},
+		{2, byHTTP, approvals("prod v1 bob", "prod v1 ada"), "approved by ada, bob"},
+		{1, notByHTTP, nil, "a person's approval is missing; approvals by HTTP don't count"},
+		{2, notByHTTP, approvals("prod v1 ada", "prod v1 controller"), "1 of 2 approvals, by ada; approvals by HTTP don't count"},
+		{2, notByHTTP, approvals("prod v1 bob", "prod v1 ada", "prod v1 controller"), "approved by ada, bob"},
 	} {
 		result := precondition.Approval(precondition.Input{
-			Environment: "prod", Revision: "v1", Approvals: test.approvals,
-			Promotion: &pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: test.required}},
+			Environment: "prod", Revision: "v1", Approvals: test.approvals, HTTPApprover: "controller",
+			Promotion: &pipelinesv1.Promotion{Approvals: &pipelinesv1.Approvals{Required: test.required, HTTP: &test.http}},
 		})
 		NewWithT(t).Expect(result.Message).To(Equal(test.message))
 	}
@@ -162,5 +192,7 @@ func TestApprovalTellsHowManyAreMissing(t *testing.T) {
 func TestAnApprovalThatIsBeingDeletedDoesNotCount(t *testing.T) {
 	given := approvals("prod v1 ada")
 	given[0].DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	NewWithT(t).Expect(precondition.Approvers(precondition.Input{Environment: "prod", Revision: "v1", Approvals: given})).To(BeEmpty())
+	NewWithT(t).Expect(precondition.Approvers(precondition.Input{
+		Environment: "prod", Revision: "v1", Approvals: given, Promotion: &pipelinesv1.Promotion{},
+	})).To(BeEmpty())
 }

@@ -20,26 +20,46 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-func TestWebURL(t *testing.T) {
+func TestGitAuthenticatesAsItsHostWantsIt(t *testing.T) {
 	for _, test := range []struct {
-		name, repository, web string
-		bySSH                 bool
+		name     string
+		hostType pipelinesv1.GitProviderType
+		url      string
+		secret   map[string]string
+		want     git.Credentials
 	}{
-		{name: "an https URL stays as it is", repository: "https://git.example:8443/a/b.git", web: "https://git.example:8443/a/b.git"},
-		{name: "by SSH, user and port are Git's alone", repository: "ssh://git@git.example:2222/a/b.git", web: "https://git.example/a/b.git", bySSH: true},
-		{name: "nested groups stay nested", repository: "ssh://git@gitlab.com/a/b/c", web: "https://gitlab.com/a/b/c", bySSH: true},
-		{name: "GitHub has another host for SSH by port 443", repository: "ssh://git@ssh.github.com:443/a/b.git", web: "https://github.com/a/b.git", bySSH: true},
-		{name: "GitLab has another host for SSH by port 443", repository: "ssh://git@altssh.gitlab.com:443/a/b/c.git", web: "https://gitlab.com/a/b/c.git", bySSH: true},
-		{name: "Azure DevOps has another path by SSH", repository: "ssh://git@ssh.dev.azure.com/v3/org/my%20project/repo",
-			web: "https://dev.azure.com/org/my%20project/_git/repo", bySSH: true},
+		{"a token alone is a bearer token on Bitbucket, since those of projects and repositories are nothing else",
+			pipelinesv1.BitbucketServer, "https://git.example/scm/org/fleet.git", map[string]string{"token": "t"}, git.Credentials{BearerToken: "t"}},
+		{"a person's token on Bitbucket goes with their name, where the Secret has it",
+			pipelinesv1.BitbucketServer, "https://git.example/scm/org/fleet.git", map[string]string{"token": "t", "username": "rita"},
+			git.Credentials{Username: "rita", Password: "t"}},
+		{"a token alone is a password elsewhere",
+			pipelinesv1.GitHub, "https://git.example/org/fleet", map[string]string{"token": "t"}, git.Credentials{Username: "git", Password: "t"}},
+		{"a bearer token is one everywhere",
+			pipelinesv1.GitHub, "https://git.example/org/fleet", map[string]string{"bearerToken": "t"}, git.Credentials{Username: "git", BearerToken: "t"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
-			web, bySSH := webURL(test.repository)
-			g.Expect(web).To(Equal(test.web))
-			g.Expect(bySSH).To(Equal(test.bySSH))
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, Data: map[string][]byte{}}
+			for key, value := range test.secret {
+				secret.Data[key] = []byte(value)
+			}
+			requests := NewPullRequests(fake.NewClientBuilder().WithObjects(secret).Build(), scm.NewHosts(hostnet.Network{}), nil)
+			promotion := Promotion{Strategy: pipelinesv1.Strategy{PullRequest: &pipelinesv1.PullRequestPromotion{Type: test.hostType, URL: test.url}}}
+			promotion.Pipeline.Namespace, promotion.Strategy.PullRequest.SecretRef.Name = "default", "s"
+			to, err := requests.access(t.Context(), promotion)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(to.remote.Credentials).To(Equal(test.want))
 		})
 	}
 }

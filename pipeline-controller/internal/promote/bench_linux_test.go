@@ -179,7 +179,7 @@ func BenchmarkLargeRepository(b *testing.B) {
 		dir := filepath.Join(b.TempDir(), "clones")
 		clones, err := git.NewClones(dir)
 		g.Expect(err).NotTo(HaveOccurred())
-		pulls := &PullRequests{Secrets: secrets, Hosts: scm.NewHosts(), Clones: clones}
+		pulls := NewPullRequests(secrets, scm.NewHosts(onLoopback), clones)
 		measure := func(name, rev string) string {
 			resetPeak(b)
 			began := time.Now()

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/sluice-toolkit/sluice/api/marker"
@@ -36,7 +37,12 @@ type change struct {
 	commit string
 	// baseFiles is a digest of the files that it changes, as they are on the base.
 	baseFiles string
+	// memory is that of what the commit holds.
+	memory *share
 }
+
+// release gives back its memory. It must be called once the commit is needed no more.
+func (c change) release() { c.memory.keep(0) }
 
 func (c change) isEmpty() bool { return c.commit == "" }
 
@@ -46,23 +52,37 @@ func (c change) isMadeIn(pr *pipelinesv1.PullRequestStatus, checkout *git.Checko
 	pr.BaseCommit, pr.BaseFiles = checkout.Base(), c.baseFiles
 }
 
-// change makes the commit that sets the marked fields. It is the checkout's until it is pushed.
+// change makes the commit that sets the marked fields. It is the checkout's until it is pushed. It must be released, also where
+// there is an error.
 func (p *PullRequests) change(ctx context.Context, checkout *git.Checkout, promotion Promotion) (change, error) {
-	changes, err := setMarkers(ctx, checkout, promotion)
-	if err != nil || len(changes) == 0 {
+	files, err := findMarked(ctx, checkout, promotion.below(), promotion.key())
+	if errors.Is(err, git.ErrPathNotFound) {
+		return change{}, promotion.noPath()
+	}
+	if err != nil {
 		return change{}, err
+	}
+	made := change{}
+	if made.memory, err = p.memory.take(ctx, files.memory()); err != nil {
+		return made, err
+	}
+	changes, err := setMarkers(files, promotion)
+	if err != nil || len(changes) == 0 {
+		return made, err
 	}
 	signer, err := readSigner(ctx, p.Secrets, promotion.Pipeline.Namespace, promotion.Strategy.PullRequest.Commit)
 	if err != nil {
-		return change{}, err
+		return made, err
 	}
 	contents, hash := map[string][]byte{}, sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		fmt.Fprintf(hash, "%d:%s%x", len(name), name, changes[name].before)
 		contents[name] = changes[name].content
 	}
-	commit, err := checkout.Commit(contents, promotion.commitMessage(), promotion.author(), promotion.Started.Time, signer)
-	return change{commit: commit, baseFiles: hex.EncodeToString(hash.Sum(nil))}, err
+	made.baseFiles = hex.EncodeToString(hash.Sum(nil))
+	made.commit, err = checkout.Commit(contents, promotion.commitMessage(), promotion.author(), promotion.Started.Time, signer)
+	made.memory.keep(files.kept())
+	return made, err
 }
 
 // edit is what a file becomes, and the hash of what it was.
@@ -72,45 +92,61 @@ type edit struct {
 }
 
 // setMarkers returns the files that change when the fields marked for the promotion's environment are set to its revision.
-func setMarkers(ctx context.Context, checkout *git.Checkout, promotion Promotion) (map[string]edit, error) {
-	key := marker.Key{
-		Namespace: promotion.Pipeline.Namespace, Pipeline: promotion.Pipeline.Name, Environment: promotion.Environment,
-	}
+func setMarkers(files candidates, promotion Promotion) (map[string]edit, error) {
+	key := promotion.key()
 	changes := map[string]edit{}
 	marked := 0
 	var unparsable error
-	err := checkout.EachFile(ctx, func(name string, size int64, read func() ([]byte, error)) (bool, error) {
-		if !marker.MayHold(name, size) {
-			return false, nil
+	for _, file := range files {
+		content, err := file.Read()
+		if err != nil {
+			return nil, err
 		}
-		content, err := read()
-		if err != nil || !marker.Mentions(content) {
-			return false, err
-		}
-		changed, fields, err := marker.Set(name, content, key, promotion.Revision)
+		changed, fields, err := marker.Set(file.Path, content, key, promotion.Revision)
 		if errors.Is(err, marker.ErrUnparsable) {
 			unparsable = err
-			return true, nil
+			continue
 		}
 		if err != nil {
-			return true, err
+			return nil, err
 		}
 		marked += fields
 		if string(changed) != string(content) {
-			changes[name] = edit{before: sha256.Sum256(content), content: changed}
+			changes[file.Path] = edit{before: sha256.Sum256(content), content: changed}
 		}
-		return true, nil
-	})
+	}
 	switch {
-	case err != nil:
-		return nil, err
 	case marked == 0 && unparsable != nil:
 		return nil, unparsable
 	case marked == 0:
-		return nil, fmt.Errorf(`no field is marked for this promotion on branch %s: add the comment # {"$promotion": "%s:%s:%s"} to the line of the field that holds the revision`,
-			promotion.Strategy.PullRequest.BaseBranch, key.Namespace, key.Pipeline, key.Environment)
+		return nil, fmt.Errorf(`no field is marked for this promotion %s: add the comment # {"$promotion": "%s"} to the line of the field that holds the revision`,
+			promotion.where(), key)
 	}
 	return changes, nil
+}
+
+// below is the path at which markers are looked for, as Git writes it; empty for the whole repository.
+func (p Promotion) below() string {
+	below := path.Clean(p.Strategy.PullRequest.Path)
+	if below == "." {
+		return ""
+	}
+	return below
+}
+
+// where tells people where markers are looked for.
+func (p Promotion) where() string {
+	on := "on branch " + p.Strategy.PullRequest.BaseBranch
+	if p.below() == "" {
+		return on
+	}
+	return fmt.Sprintf("%s in %s", on, p.Strategy.PullRequest.Path)
+}
+
+func (p Promotion) noPath() error {
+	strategy := p.Strategy.PullRequest
+	return fmt.Errorf("branch %s has no directory or file %s: correct the strategy's path, which begins at the root of the repository, as ./apps/prod does, "+
+		"and follows no symbolic links", strategy.BaseBranch, strategy.Path)
 }
 
 // pushCommit makes the branch hold the commit. That depends on nothing but the base and the promotion, so that an attempt which

@@ -22,7 +22,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
@@ -111,11 +113,17 @@ func (p Promotion) author() git.Author {
 	return author
 }
 
+// body describes the promotion. It is cut to what all hosts take.
 func (p Promotion) body() string {
-	from := "nothing yet"
-	if len(p.Running) > 0 {
-		from = code(cut(strings.Join(p.Running, ", ")))
+	body := p.describe(len(p.Checked))
+	for shown := len(p.Checked) - 1; shown >= 0 && utf8.RuneCountInString(body) > scm.MaxBody; shown-- {
+		body = p.describe(shown)
 	}
+	return body
+}
+
+// describe shows so many of the preconditions.
+func (p Promotion) describe(preconditions int) string {
 	return fmt.Sprintf(`This pull request promotes an application into its next environment.
 
 | | |
@@ -129,14 +137,25 @@ func (p Promotion) body() string {
 Merging it promotes. Closing it abandons this promotion; the next revision gets a pull request of its own.
 The commit status %s tells whether the promotion's preconditions are met now.
 
-%s`, code(p.Pipeline.String()), code(p.Environment), from, code(p.Revision), p.checked(), code(scm.StatusContext), "```text\n"+p.trailers()+"```\n")
+%s`, code(p.Pipeline.String()), code(p.Environment), p.from(), code(p.Revision), p.checked(preconditions), code(scm.StatusContext), "```text\n"+p.trailers()+"```\n")
 }
 
-// checked lists what the promotion has waited for, and the pull request whose place it takes.
-func (p Promotion) checked() string {
+// from shows what the environment runs.
+func (p Promotion) from() string {
+	if len(p.Running) == 0 {
+		return "nothing yet"
+	}
+	return code(cut(strings.Join(p.Running, ", ")))
+}
+
+// checked lists what the promotion has waited for, so many of it, and the pull request whose place it takes.
+func (p Promotion) checked(preconditions int) string {
 	var lines strings.Builder
-	for _, precondition := range p.Checked {
+	for _, precondition := range p.Checked[:preconditions] {
 		fmt.Fprintf(&lines, "- %s: %s\n", text(precondition.Type), text(cut(precondition.Message)))
+	}
+	if left := len(p.Checked) - preconditions; left > 0 {
+		fmt.Fprintf(&lines, "- and %d more\n", left)
 	}
 	if p.Supersedes != nil {
 		fmt.Fprintf(&lines, "- Supersedes %s\n", p.Supersedes.URL)
@@ -147,14 +166,8 @@ func (p Promotion) checked() string {
 	return "Checked before it was opened:\n\n" + lines.String()
 }
 
-// cut keeps a body below the 4000 characters that Azure DevOps takes.
-func cut(value string) string {
-	const most = 500
-	if letters := []rune(value); len(letters) > most {
-		return string(letters[:most]) + "…"
-	}
-	return value
-}
+// cut leaves of one text what leaves room for others.
+func cut(value string) string { return plaintext.Cut(value, 500) }
 
 // code shows a text of others in Markdown, so that it can be nothing but text.
 func code(value string) string { return "`" + text(value) + "`" }

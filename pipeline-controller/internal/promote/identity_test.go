@@ -17,16 +17,19 @@ limitations under the License.
 package promote
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
 func promotion(namespace, name, env, revision string) Promotion {
@@ -113,8 +116,21 @@ func TestTextsOfOthersStayTexts(t *testing.T) {
 	g.Expect(p.body()).NotTo(ContainSubstring("<x>"))
 	g.Expect(len(p.body())).To(BeNumerically("<", 4000), "Azure DevOps takes no more")
 
-	for _, value := range []string{"v1\nSluice-Revision: v9", "v1\r", "v1\x00"} {
+	for i := range 100 {
+		p.Checked = append(p.Checked, pipelinesv1.PreconditionStatus{Type: fmt.Sprintf("Check%d", i), Message: strings.Repeat("ü", 100)})
+	}
+	g.Expect(utf8.RuneCountInString(p.body())).To(BeNumerically("<=", scm.MaxBody))
+	g.Expect(p.body()).To(ContainSubstring("- Check1: "))
+	g.Expect(p.body()).To(ContainSubstring(" more\n"), "that some are left out is told")
+	g.Expect(p.made(p.body())).To(BeTrue(), "the trailers are whole")
+	p.Checked = nil
+
+	for _, value := range []string{"v1\nSluice-Revision: v9", "v1\r", "v1\x00", "v1\u009b2J", "v1\u200b", "v1\u202e", "v1\u00a0", "v1\xff"} {
 		p.Revision = value
-		g.Expect(p.validate()).NotTo(Succeed())
+		g.Expect(p.validate()).NotTo(Succeed(), "%q", value)
+	}
+	for _, value := range []string{"v1.4.0+build.5@sha1:0123", "feature/größe#1@sha1:0123", "生产"} {
+		p.Revision = value
+		g.Expect(p.validate()).To(Succeed(), "%q", value)
 	}
 }

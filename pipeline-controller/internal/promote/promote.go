@@ -22,10 +22,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/sluice-toolkit/sluice/api/marker"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
@@ -45,18 +48,26 @@ type Promotion struct {
 	Checked []pipelinesv1.PreconditionStatus
 	// Supersedes is the pull request of another revision that was withdrawn for this promotion; nil if there was none.
 	Supersedes *pipelinesv1.PullRequestStatus
+	// Earlier is what the Pipeline has promoted before.
+	Earlier Earlier
 	// Strategy is how the promotion is carried out.
 	Strategy pipelinesv1.Strategy
+}
+
+// key is what the fields to be set are marked for.
+func (p Promotion) key() marker.Key {
+	return marker.Key{Namespace: p.Pipeline.Namespace, Pipeline: p.Pipeline.Name, Environment: p.Environment}
 }
 
 // Confirm is asked right before the outside world is touched. It returns why the promotion must not go ahead, or "".
 type Confirm func(ctx context.Context) (why string, err error)
 
-// validate refuses what a cluster or a Pipeline could slip into a commit message or a pull request.
+// validate refuses what a cluster or a Pipeline could slip into a commit message or a pull request, and what can't be seen: who approves
+// has to see what is written.
 func (p Promotion) validate() error {
 	for _, value := range []string{p.Environment, p.Revision} {
-		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '\u007f' }) {
-			return fmt.Errorf("%q has control characters", value)
+		if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return fmt.Errorf("%q has characters that can't be seen", value)
 		}
 	}
 	return nil

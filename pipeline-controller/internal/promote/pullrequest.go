@@ -20,6 +20,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -42,6 +44,14 @@ type PullRequests struct {
 	Hosts *scm.Hosts
 	// Clones keeps repositories from one promotion to the next.
 	Clones *git.Clones
+
+	memory memory
+}
+
+// NewPullRequests returns what promotes by pull request. All promotions of a process must go through the same one, since the memory
+// that they take together is bounded.
+func NewPullRequests(secrets client.Reader, hosts *scm.Hosts, clones *git.Clones) *PullRequests {
+	return &PullRequests{Secrets: secrets, Hosts: hosts, Clones: clones, memory: newMemory()}
 }
 
 // Open sees to it that the promotion has a pull request. It takes over one that an earlier attempt has made; otherwise it
@@ -71,7 +81,13 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 		return plan.Outcome{}, err
 	}
 	defer func() { err = errors.Join(err, checkout.Close()) }()
+	if !found {
+		if before, err := p.loop(ctx, to, checkout, promotion); err != nil || before != "" {
+			return plan.Outcome{Loop: before, Message: promotion.looped(before)}, err
+		}
+	}
 	change, err := p.change(ctx, checkout, promotion)
+	defer change.release()
 	if found {
 		// It is Sluice's own as long as it has the commit that Sluice makes; whatever else is there is somebody's.
 		if err == nil && change.commit == adopted.PullRequest.HeadCommit {
@@ -131,34 +147,40 @@ func heldAlready(promotion Promotion) plan.Outcome {
 // adopt looks for a pull request that an earlier attempt has made and could not record. An open one of the promotion's branch
 // into its base branch is taken over in any case; one that was merged or closed, or that is to be merged elsewhere, only if it was
 // made for this very promotion: the same revision may have been promoted here before, and people take a branch where they need it.
+// One into the base branch comes before one into another, for which somebody may have copied the description.
 func adopt(ctx context.Context, host scm.Host, promotion Promotion) (plan.Outcome, bool, error) {
 	found, err := host.Find(ctx, promotion.branch())
 	if err != nil {
 		return plan.Outcome{}, false, err
 	}
-	for _, pr := range found {
-		isThere := pr.State == scm.StateOpen && pr.Base == promotion.Strategy.PullRequest.BaseBranch
-		if isThere || promotion.made(pr.Body) {
-			return created(pr), true, nil
+	made := func(pr scm.PullRequest) bool { return promotion.made(pr.Body) }
+	isThere := func(pr scm.PullRequest) bool { return pr.Base == promotion.Strategy.PullRequest.BaseBranch }
+	for _, mine := range []func(scm.PullRequest) bool{
+		func(pr scm.PullRequest) bool { return pr.State == scm.StateOpen && isThere(pr) },
+		func(pr scm.PullRequest) bool { return made(pr) && isThere(pr) },
+		made,
+	} {
+		if i := slices.IndexFunc(found, mine); i >= 0 {
+			return created(found[i]), true, nil
 		}
 	}
 	return plan.Outcome{}, false, nil
 }
 
-// created records a pull request, whatever its state: the next look at it sees that it was merged or closed.
+// created records a pull request, whatever its state: the next look at it sees that it was closed, or merged, and into which branch.
 func created(pr scm.PullRequest) plan.Outcome {
 	return plan.Outcome{
 		State:   pipelinesv1.PromotionCreated,
 		Message: fmt.Sprintf("pull request %s waits to be merged", pr.URL),
 		PullRequest: &pipelinesv1.PullRequestStatus{
-			URL: pr.URL, Number: int64(pr.Number), Branch: pr.Branch, HeadCommit: pr.HeadCommit,
+			URL: pr.URL, Number: int64(pr.Number), Branch: pr.Branch, HeadCommit: pr.HeadCommit, MergeCommit: mergeCommit(pr),
 			Warning: pr.Warning,
 		},
 	}
 }
 
 // Look tells what became of the promotion's pull request.
-func (p *PullRequests) Look(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
+func (p *PullRequests) Poll(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
 	to, err := p.access(ctx, promotion)
 	if err != nil {
 		return plan.PullRequest{Err: err}
@@ -188,13 +210,13 @@ func seen(pr scm.PullRequest, base string) plan.PullRequest {
 	case pr.State == scm.StateMerged && elsewhere:
 		return plan.PullRequest{Closed: fmt.Sprintf("merged into %s, not into %s", pr.Base, base)}
 	case pr.State == scm.StateMerged:
-		return plan.PullRequest{Merged: true}
+		return plan.PullRequest{Merged: true, MergeCommit: mergeCommit(pr)}
 	case pr.State == scm.StateClosed:
 		return plan.PullRequest{Closed: "closed without being merged"}
 	case elsewhere:
 		return plan.PullRequest{Err: fmt.Errorf("it is to be merged into %s, not into %s: give it back its base branch, or close it", pr.Base, base)}
 	}
-	return plan.PullRequest{HeadCommit: pr.HeadCommit}
+	return plan.PullRequest{HeadCommit: pr.HeadCommit, Pipeline: pr.Pipeline}
 }
 
 // Renew makes the commit of the pull request anew, on top of the base branch as it is now, if that has changed the files that it
@@ -218,6 +240,7 @@ func (p *PullRequests) renew(ctx context.Context, promotion Promotion, recorded 
 	}
 	defer func() { err = errors.Join(err, checkout.Close()) }()
 	change, err := p.change(ctx, checkout, promotion)
+	defer change.release()
 	if err != nil {
 		return plan.Outcome{}, err
 	}
@@ -238,9 +261,21 @@ func (p *PullRequests) renew(ctx context.Context, promotion Promotion, recorded 
 			return plan.Outcome{}, err
 		}
 		change.isMadeIn(pr, checkout)
+		tellRenewed(ctx, to.host, promotion, int(recorded.Number))
 	}
 	pr.BaseCommit = checkout.Base()
 	return plan.Outcome{State: pipelinesv1.PromotionCreated, PullRequest: pr}, nil
+}
+
+// tellRenewed states the present where the description of a renewed pull request has come to be of the past. It is a courtesy too.
+func tellRenewed(ctx context.Context, host scm.Host, promotion Promotion, number int) {
+	pr, err := host.Get(ctx, number)
+	if err == nil && !strings.Contains(pr.Body, promotion.from()) {
+		err = host.Comment(ctx, number, fmt.Sprintf("Renewed by Sluice: the base branch has changed, and the environment runs %s now.", promotion.from()))
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("the pull request that was renewed does not say what the environment runs now", "error", err.Error())
+	}
 }
 
 // obsolete closes a pull request that would change nothing any more.
@@ -252,16 +287,16 @@ func (p *PullRequests) obsolete(ctx context.Context, promotion Promotion) (plan.
 	return held, nil
 }
 
-// ReportGates sets the commit status that tells whether the promotion's preconditions are met.
-func (p *PullRequests) ReportGates(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, gates pipelinesv1.GatesCommitStatus) plan.Outcome {
+// ReportPreconditions sets the commit status that tells whether the promotion's preconditions are met.
+func (p *PullRequests) ReportPreconditions(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, status pipelinesv1.PreconditionsCommitStatus) plan.Outcome {
 	state := scm.StatusFailure
-	if gates.Met {
+	if status.Met {
 		state = scm.StatusSuccess
 	}
 	to, err := p.access(ctx, promotion)
 	if err == nil {
-		pr := scm.PullRequest{Number: int(recorded.Number), URL: recorded.URL, Branch: recorded.Branch, HeadCommit: gates.Commit}
-		err = to.host.SetStatus(ctx, pr, state, gates.Description)
+		pr := scm.PullRequest{Number: int(recorded.Number), URL: recorded.URL, Branch: recorded.Branch, HeadCommit: status.Commit}
+		err = to.host.SetStatus(ctx, pr, state, status.Description)
 	}
 	return stepTaken(err)
 }
@@ -327,8 +362,9 @@ func (p *PullRequests) withdraw(ctx context.Context, promotion Promotion, why st
 			}
 		}
 		// Somebody was faster: the revision is in the base branch now, whatever comes after it.
-		if pr.State == scm.StateMerged && promotion.made(pr.Body) {
-			outcome = plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: fmt.Sprintf("pull request %s was merged", pr.URL)}
+		if seen(pr, promotion.Strategy.PullRequest.BaseBranch).Merged && promotion.made(pr.Body) {
+			outcome = created(pr)
+			outcome.State, outcome.Message = pipelinesv1.PromotionSucceeded, fmt.Sprintf("pull request %s was merged", pr.URL)
 		}
 	}
 	return outcome, deleteBranch(ctx, to.remote, promotion.branch())

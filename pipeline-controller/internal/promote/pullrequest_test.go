@@ -18,6 +18,7 @@ package promote
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -38,10 +39,10 @@ func newPullRequests(t *testing.T) (*PullRequests, Promotion, *githost.Server, a
 	host, remote := startHost(t, map[string]string{"app.yaml": markedFile})
 	clones, err := git.NewClones(t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
-	pulls := &PullRequests{Hosts: scm.NewHosts(), Clones: clones, Secrets: fake.NewClientBuilder().WithObjects(&corev1.Secret{
+	pulls := NewPullRequests(fake.NewClientBuilder().WithObjects(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "flux-system", Name: "fleet"},
 		Data:       map[string][]byte{"username": []byte("sluice"), "token": []byte("secret"), "ca.crt": host.CA()},
-	}).Build()}
+	}).Build(), scm.NewHosts(onLoopback), clones)
 	promoted := promotion("flux-system", "app", "prod", "v1.1.0")
 	promoted.Strategy.PullRequest = &pipelinesv1.PullRequestPromotion{Type: "github", URL: remote.URL, BaseBranch: "main"}
 	promoted.Strategy.PullRequest.SecretRef.Name = "fleet"
@@ -87,6 +88,97 @@ func TestAPullRequestThatWasGivenAnotherBaseIsStillThePromotions(t *testing.T) {
 	outcome := pulls.Open(t.Context(), promoted, goAhead)
 	g.Expect(outcome.Err).NotTo(HaveOccurred())
 	g.Expect(outcome.PullRequest.Number).To(BeEquivalentTo(ours.Number))
+}
+
+// intoRelease makes a pull request of the promotion's branch into another branch than its base, with the body that Sluice writes.
+func intoRelease(t *testing.T, promoted Promotion, host *githost.Server, to access) scm.PullRequest {
+	t.Helper()
+	g := NewWithT(t)
+	_, err := host.CommitFiles("acme", "fleet", "release", map[string]string{"other.yaml": "a: b\n"}, "Release")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = host.CommitFiles("acme", "fleet", promoted.branch(), map[string]string{"app.yaml": setFile}, "Promote")
+	g.Expect(err).NotTo(HaveOccurred())
+	made, err := to.host.Create(t.Context(), scm.NewPullRequest{Title: promoted.title(), Body: promoted.body(), Branch: promoted.branch(), Base: "release"})
+	g.Expect(err).NotTo(HaveOccurred())
+	return made
+}
+
+func TestAMergeIntoAnotherBranchIsNoSuccess(t *testing.T) {
+	g := NewWithT(t)
+	pulls, promoted, host, to := newPullRequests(t)
+	made := intoRelease(t, promoted, host, to)
+	_, err := host.Merge("acme", "fleet", made.Number)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	adopted := pulls.Open(t.Context(), promoted, goAhead)
+	g.Expect(adopted.Err).NotTo(HaveOccurred())
+	g.Expect(adopted.State).NotTo(Equal(pipelinesv1.PromotionSucceeded))
+	g.Expect(adopted.PullRequest.Number).To(BeEquivalentTo(made.Number))
+	seen := pulls.Poll(t.Context(), promoted, adopted.PullRequest)
+	g.Expect(seen.Merged).To(BeFalse())
+	g.Expect(seen.Closed).To(Equal("merged into release, not into main"))
+
+	withdrawn := pulls.Withdraw(t.Context(), promoted, "superseded by v2")
+	g.Expect(withdrawn.Err).NotTo(HaveOccurred())
+	g.Expect(withdrawn.State).To(Equal(pipelinesv1.PromotionAbandoned))
+	g.Expect(withdrawn.Message).To(Equal("superseded by v2"))
+}
+
+func TestAMergeIntoTheBaseBranchIsASuccessThoughItIsWithdrawn(t *testing.T) {
+	g := NewWithT(t)
+	pulls, promoted, host, _ := newPullRequests(t)
+	opened := pulls.Open(t.Context(), promoted, goAhead)
+	g.Expect(opened.Err).NotTo(HaveOccurred())
+	_, err := host.Merge("acme", "fleet", int(opened.PullRequest.Number))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pulls.Withdraw(t.Context(), promoted, "superseded by v2")).To(HaveField("State", pipelinesv1.PromotionSucceeded))
+}
+
+func TestThePullRequestIntoTheBaseBranchIsAdoptedBeforeOthers(t *testing.T) {
+	for _, merged := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the other one is merged: %t", merged), func(t *testing.T) {
+			g := NewWithT(t)
+			pulls, promoted, host, to := newPullRequests(t)
+			opened := pulls.Open(t.Context(), promoted, goAhead)
+			g.Expect(opened.Err).NotTo(HaveOccurred())
+			// Somebody has copied the description, too.
+			theirs := intoRelease(t, promoted, host, to)
+			if merged {
+				_, err := host.Merge("acme", "fleet", theirs.Number)
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			g.Expect(pulls.Open(t.Context(), promoted, goAhead).PullRequest.Number).To(Equal(opened.PullRequest.Number))
+
+			_, err := host.Merge("acme", "fleet", int(opened.PullRequest.Number))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pulls.Open(t.Context(), promoted, goAhead).PullRequest.Number).To(Equal(opened.PullRequest.Number))
+		})
+	}
+}
+
+func TestARenewedPullRequestStatesWhatTheEnvironmentRunsNow(t *testing.T) {
+	g := NewWithT(t)
+	pulls, promoted, host, _ := newPullRequests(t)
+	promoted.Running = []string{"v1.0.0"}
+	now := pulls.Open(t.Context(), promoted, goAhead)
+	comments := func(running string) []string {
+		base, err := host.ReadFile("acme", "fleet", "main", "app.yaml")
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = host.CommitFiles("acme", "fleet", "main", map[string]string{"app.yaml": "# New\n" + string(base)}, "Move")
+		g.Expect(err).NotTo(HaveOccurred())
+		promoted.Running = []string{running}
+		now = pulls.Renew(t.Context(), promoted, now.PullRequest, goAhead)
+		g.Expect(now.Err).NotTo(HaveOccurred())
+		all, err := host.PullRequests("acme", "fleet")
+		g.Expect(err).NotTo(HaveOccurred())
+		var texts []string
+		for _, comment := range all[0].Comments {
+			texts = append(texts, comment.Body)
+		}
+		return texts
+	}
+	g.Expect(comments("v1.0.0")).To(BeEmpty(), "its description is of the present")
+	g.Expect(comments("v0.9.0")).To(Equal([]string{"Renewed by Sluice: the base branch has changed, and the environment runs `v0.9.0` now."}))
 }
 
 func TestWhatARenewHasPushedAndNotRecordedIsStillThePromotions(t *testing.T) {

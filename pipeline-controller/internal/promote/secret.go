@@ -30,6 +30,9 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
+// gitUser is who a token is of for Git, where the Secret doesn't say.
+const gitUser = "git"
+
 // credentials are what a Secret says about access to a Git host.
 type credentials struct {
 	// git is for Git; empty where app stands in for it.
@@ -78,7 +81,7 @@ func readCredentials(ctx context.Context, reader client.Reader, name types.Names
 			return credentials{}, fmt.Errorf("Secret %s has an 'identity' for Git, and no 'token' for the API of the Git host", name)
 		}
 		// For a URL that isn't reached by SSH all the same.
-		c.git.Username, c.git.Password = "git", c.token
+		c.git.Username, c.git.Password = gitUser, c.token
 		return c, nil
 	}
 	// Git hosts take an API token as the password of Git, and the other way round; existing Secrets hold one or both.
@@ -87,7 +90,7 @@ func readCredentials(ctx context.Context, reader client.Reader, name types.Names
 	}
 	c.git = git.Credentials{Username: value("username"), Password: value("password", "token"), BearerToken: value("bearerToken")}
 	if c.git.Username == "" {
-		c.git.Username = "git"
+		c.git.Username = gitUser
 	}
 	return c, nil
 }

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,18 +31,69 @@ import (
 const (
 	// visualStudio is where organizations that came early to Azure DevOps have hosts of their own.
 	visualStudio = ".visualstudio.com"
+	// azureHost is where organizations are today, and defaultCollection what all of one of before is in.
+	azureHost         = "dev.azure.com"
+	defaultCollection = "DefaultCollection"
 	// azureGit stands before the repository in each URL.
 	azureGit = "_git"
-	// azureVersion is that of the API. Azure DevOps refuses requests without one.
-	azureVersion = "7.1"
 	// azureClosed is what Azure DevOps calls a thread of comments that nobody needs to resolve.
 	azureClosed = "closed"
 )
+
+// azureVersions are those of the API, the newest first. Azure DevOps refuses requests without one, and with one that it does not know yet: the
+// service and the Server of 2022.1 know 7.1, that of 2022 knows 7.0, and that of 2020 knows 6.0.
+// https://learn.microsoft.com/rest/api/azure/devops/#api-and-tfs-version-mapping
+var azureVersions = []string{"7.1", "7.0", "6.0"}
+
+// azureKind has hosts of their own for SSH, with another form of path. Its service hooks are not signed. They can have a user name, which is
+// anybody's, and a password, which is the key: https://learn.microsoft.com/azure/devops/service-hooks/services/webhooks
+var azureKind = kind{
+	open:  newAzure,
+	known: azureKnown,
+	claims: func(header http.Header, key []byte) []claim {
+		_, sent, _ := (&http.Request{Header: header}).BasicAuth()
+		return keyClaim(sent, key)
+	},
+}
+
+// azureKnown returns the path of today, /organization/project/_git/repository, which any organization has. A path of another form stays as it is.
+func azureKnown(address *url.URL) (host, path string, ok bool) {
+	name := strings.ToLower(address.Hostname())
+	organization, isOld := strings.CutSuffix(name, visualStudio)
+	bySSH := name == "ssh."+azureHost || name == "vs-ssh"+visualStudio
+	if !bySSH && name != azureHost && !isOld {
+		return "", "", false
+	}
+	parts := strings.Split(strings.Trim(address.EscapedPath(), "/"), "/")
+	switch {
+	case bySSH && parts[0] == "v3":
+		// /v3/organization/project/repository
+		parts = parts[1:]
+	case bySSH && isOld:
+		parts = append([]string{address.User.Username()}, parts...)
+	case isOld:
+		parts = append([]string{organization}, parts...)
+	}
+	if len(parts) > 1 && parts[1] == defaultCollection {
+		parts = slices.Delete(parts, 1, 2)
+	}
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == azureGit || part == "_ssh" })
+	switch len(parts) {
+	case 2:
+		return azureHost, "/" + parts[0] + "/" + parts[1] + "/" + azureGit + "/" + parts[1], true
+	case 3:
+		return azureHost, "/" + parts[0] + "/" + parts[1] + "/" + azureGit + "/" + parts[2], true
+	default:
+		return azureHost, address.EscapedPath(), true
+	}
+}
 
 // azure is a repository on Azure DevOps, as a service or as a server.
 type azure struct {
 	location
 	rest rest
+	// client remembers which version of the API the host knows.
+	client *apiClient
 	// pageSize is how many pull requests are listed at a time. Azure DevOps gives no more than 1000.
 	pageSize int
 }
@@ -54,10 +106,14 @@ type azurePullRequest struct {
 	// Status is active, completed or abandoned.
 	Status string `json:"status"`
 	// MergeStatus is what a trial of the merge gave, such as conflicts.
-	MergeStatus   string      `json:"mergeStatus"`
+	MergeStatus string `json:"mergeStatus"`
+	// MergeFailure is why the last merge failed.
+	MergeFailure  string      `json:"mergeFailureMessage"`
 	SourceRefName string      `json:"sourceRefName"`
 	TargetRefName string      `json:"targetRefName"`
 	Head          azureCommit `json:"lastMergeSourceCommit"`
+	// Merge is the commit of the last merge: of a trial, until the pull request is completed.
+	Merge azureCommit `json:"lastMergeCommit"`
 	// ForkSource is set where the branch is another repository's.
 	ForkSource *struct{} `json:"forkSource"`
 }
@@ -80,11 +136,11 @@ func newAzure(repository Repository, connect connector) (Host, error) {
 		return nil, err
 	}
 	at.secrets = authenticate.secrets
-	return &azure{location: at, pageSize: 100, rest: rest{
+	return &azure{location: at, client: api, pageSize: 100, rest: rest{
 		client: api.Client,
 		// Without it, a wrong token is answered with a redirect to a page for signing in.
-		header: http.Header{"X-TFS-FedAuthRedirect": {"Suppress"}},
-		words:  azureWords, secrets: authenticate.secrets,
+		header:  http.Header{"X-TFS-FedAuthRedirect": {"Suppress"}},
+		message: azureMessage, secrets: authenticate.secrets,
 	}}, nil
 }
 
@@ -119,12 +175,15 @@ func locateAzure(repository Repository) (location, error) {
 // azureCollection returns how many of the segments before _git name the collection.
 func azureCollection(host string, before []string) int {
 	switch {
-	case host == "dev.azure.com":
+	case host == azureHost:
 		return 1
+	case !strings.HasSuffix(host, visualStudio) && before[0] == "tfs":
+		// Where Team Foundation Server was, and still is by default, a collection follows.
+		return 2
 	case !strings.HasSuffix(host, visualStudio):
 		// A server has collections below a path of any length. Only of one segment it is clear that the project is left out.
 		return max(1, len(before)-1)
-	case len(before) > 0 && before[0] == "DefaultCollection":
+	case len(before) > 0 && before[0] == defaultCollection:
 		return 1
 	default:
 		return 0
@@ -134,12 +193,25 @@ func azureCollection(host string, before []string) int {
 // address returns that of something in the repository's API.
 func (h *azure) address(query url.Values, path ...string) *url.URL {
 	address := join(h.root, append([]string{h.owner, "_apis", "git", "repositories", h.name}, path...)...)
-	if query == nil {
-		query = url.Values{}
-	}
-	query.Set("api-version", azureVersion)
 	address.RawQuery = query.Encode()
 	return address
+}
+
+// call makes a request by the newest version of the API that the host knows.
+func (h *azure) call(ctx context.Context, method string, address *url.URL, body, answer any) error {
+	for {
+		older := h.client.older.Load()
+		versioned := *address
+		query := versioned.Query()
+		query.Set("api-version", azureVersions[older])
+		versioned.RawQuery = query.Encode()
+		err := h.rest.call(ctx, method, &versioned, body, answer)
+		tooNew := slices.Contains([]string{"VssVersionOutOfRangeException", "VssInvalidPreviewVersionException"}, azureType(err))
+		if !tooNew || int(older) == len(azureVersions)-1 {
+			return err
+		}
+		h.client.older.CompareAndSwap(older, older+1)
+	}
 }
 
 func (h *azure) pull(number int, path ...string) *url.URL {
@@ -158,13 +230,16 @@ func (h *azure) Find(ctx context.Context, branch string) ([]PullRequest, error) 
 		var list struct {
 			Value []azurePullRequest `json:"value"`
 		}
-		if err := h.rest.call(ctx, http.MethodGet, address, nil, &list); err != nil {
+		if err := h.call(ctx, http.MethodGet, address, nil, &list); err != nil {
 			return 0, h.failed("listing pull requests", err)
 		}
 		for _, pullRequest := range list.Value {
 			if pullRequest.ForkSource == nil && pullRequest.SourceRefName == "refs/heads/"+branch {
 				numbers[pullRequest.ID] = true
 			}
+		}
+		if err := checkFound(len(numbers), branch); err != nil {
+			return 0, err
 		}
 		skip += len(list.Value)
 		if len(list.Value) < h.pageSize {
@@ -175,16 +250,18 @@ func (h *azure) Find(ctx context.Context, branch string) ([]PullRequest, error) 
 	if err != nil {
 		return nil, err
 	}
-	var found []PullRequest
+	var found found
 	for number := range numbers {
 		// A list has but the first 400 characters of each body.
 		pullRequest, err := h.Get(ctx, number)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, pullRequest)
+		if err := found.add(pullRequest); err != nil {
+			return nil, err
+		}
 	}
-	return newestFirst(found), nil
+	return newestFirst(found.pullRequests), nil
 }
 
 func (h *azure) Get(ctx context.Context, number int) (PullRequest, error) {
@@ -197,7 +274,7 @@ func (h *azure) Get(ctx context.Context, number int) (PullRequest, error) {
 
 func (h *azure) get(ctx context.Context, number int) (azurePullRequest, error) {
 	var pullRequest azurePullRequest
-	if err := h.rest.call(ctx, http.MethodGet, h.pull(number), nil, &pullRequest); err != nil {
+	if err := h.call(ctx, http.MethodGet, h.pull(number), nil, &pullRequest); err != nil {
 		return azurePullRequest{}, h.failed(fmt.Sprintf("reading pull request %d", number), err)
 	}
 	return pullRequest, nil
@@ -223,7 +300,7 @@ func (h *azure) Create(ctx context.Context, wanted NewPullRequest) (PullRequest,
 		body.Labels = append(body.Labels, label{name})
 	}
 	var answer azurePullRequest
-	if err := h.rest.call(ctx, http.MethodPost, h.address(nil, "pullrequests"), body, &answer); err != nil {
+	if err := h.call(ctx, http.MethodPost, h.address(nil, "pullrequests"), body, &answer); err != nil {
 		return PullRequest{}, h.failed(doing, err)
 	}
 	created := h.fromAzure(answer)
@@ -236,7 +313,7 @@ func (h *azure) Create(ctx context.Context, wanted NewPullRequest) (PullRequest,
 // askForReview takes people and groups by their id: their names are on another host, with another permission.
 func (h *azure) askForReview(ctx context.Context, number int, reviewer string) error {
 	noVote := map[string]int{"vote": 0}
-	if err := h.rest.call(ctx, http.MethodPut, h.pull(number, "reviewers", reviewer), noVote, nil); err != nil {
+	if err := h.call(ctx, http.MethodPut, h.pull(number, "reviewers", reviewer), noVote, nil); err != nil {
 		return h.failed(fmt.Sprintf("asking for a review of pull request %d", number), err)
 	}
 	return nil
@@ -246,7 +323,7 @@ func (h *azure) Close(ctx context.Context, number int) (PullRequest, error) {
 	return closeOpen(ctx, h, number, func() (PullRequest, error) {
 		var abandoned azurePullRequest
 		change := map[string]string{"status": "abandoned"}
-		if err := h.rest.call(ctx, http.MethodPatch, h.pull(number), change, &abandoned); err != nil {
+		if err := h.call(ctx, http.MethodPatch, h.pull(number), change, &abandoned); err != nil {
 			return PullRequest{}, h.failed(fmt.Sprintf("closing pull request %d", number), err)
 		}
 		return h.fromAzure(abandoned), nil
@@ -263,14 +340,19 @@ func (h *azure) Comment(ctx context.Context, number int, text string) error {
 		Comments []comment `json:"comments"`
 		Status   string    `json:"status"`
 	}{[]comment{{Content: text, CommentType: "text"}}, azureClosed}
-	if err := h.rest.call(ctx, http.MethodPost, h.pull(number, "threads"), thread, nil); err != nil {
+	if err := h.call(ctx, http.MethodPost, h.pull(number, "threads"), thread, nil); err != nil {
 		return h.failed(fmt.Sprintf("commenting on pull request %d", number), err)
 	}
 	return nil
 }
 
-// SetStatus sets it on the pull request itself: the branch policies of Azure DevOps do not look at those of commits.
+// SetStatus sets it on the pull request itself, as of the push of the head: the branch policies of Azure DevOps do not look at statuses of
+// commits, and one that is of no push is of all that follow too.
 func (h *azure) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
+	iteration, err := h.iterationOf(ctx, pullRequest)
+	if err != nil {
+		return err
+	}
 	genre, name, _ := strings.Cut(StatusContext, "/")
 	status := map[string]any{
 		"state": map[StatusState]string{
@@ -278,11 +360,36 @@ func (h *azure) SetStatus(ctx context.Context, pullRequest PullRequest, state St
 		}[state],
 		"description": short(description),
 		"context":     map[string]string{"genre": genre, "name": name},
+		"iterationId": iteration,
 	}
-	if err := h.rest.call(ctx, http.MethodPost, h.pull(pullRequest.Number, "statuses"), status, nil); err != nil {
+	if err := h.call(ctx, http.MethodPost, h.pull(pullRequest.Number, "statuses"), status, nil); err != nil {
 		return h.failed(fmt.Sprintf("setting a status of pull request %d", pullRequest.Number), err)
 	}
 	return nil
+}
+
+// iterationOf returns the number of the newest push to the pull request's branch that left it at its head.
+func (h *azure) iterationOf(ctx context.Context, pullRequest PullRequest) (int, error) {
+	doing := fmt.Sprintf("reading the pushes to pull request %d", pullRequest.Number)
+	var list struct {
+		Value []struct {
+			ID     int         `json:"id"`
+			Source azureCommit `json:"sourceRefCommit"`
+		} `json:"value"`
+	}
+	if err := h.call(ctx, http.MethodGet, h.pull(pullRequest.Number, "iterations"), nil, &list); err != nil {
+		return 0, h.failed(doing, err)
+	}
+	newest := 0
+	for _, iteration := range list.Value {
+		if iteration.Source.ID == pullRequest.HeadCommit {
+			newest = max(newest, iteration.ID)
+		}
+	}
+	if newest == 0 {
+		return 0, h.failed(doing, fmt.Errorf("there is none yet of commit %s", pullRequest.HeadCommit))
+	}
+	return newest, nil
 }
 
 // Merge has Azure DevOps merge in the background.
@@ -292,9 +399,11 @@ func (h *azure) Merge(ctx context.Context, number int, method MergeMethod, headC
 		return err
 	}
 	doing := fmt.Sprintf("merging pull request %d", number)
-	// A conflict would be found in the background, where nobody is told.
-	if pullRequest.Status != "active" || pullRequest.MergeStatus == "conflicts" || pullRequest.Head.ID != headCommit {
-		return h.location.failed(doing, ErrNotMergeable, 0, nil)
+	// A conflict would be found in the background, where nobody is told. Until the merge was tried out, there may be one.
+	if pullRequest.Status != "active" || pullRequest.Head.ID != headCommit ||
+		slices.Contains([]string{"conflicts", "queued", "notSet"}, pullRequest.MergeStatus) {
+		return h.location.failed(doing, ErrNotMergeable, http.StatusOK,
+			fmt.Errorf("it is %s at commit %s, and its merge status is %s", pullRequest.Status, pullRequest.Head.ID, pullRequest.MergeStatus))
 	}
 	change := map[string]any{
 		"status":                "completed",
@@ -305,12 +414,16 @@ func (h *azure) Merge(ctx context.Context, number int, method MergeMethod, headC
 			}[method],
 		},
 	}
-	err = h.rest.call(ctx, http.MethodPatch, h.pull(number), change, nil)
+	err = h.call(ctx, http.MethodPatch, h.pull(number), change, nil)
 	if _, status := refusalOf(err); status == http.StatusConflict || status == http.StatusBadRequest {
 		return h.location.failed(doing, ErrNotMergeable, status, err)
 	}
 	if err != nil {
 		return h.failed(doing, err)
+	}
+	if pullRequest.MergeStatus == "rejectedByPolicy" || pullRequest.MergeStatus == "failure" {
+		// What it was asked for again may fail as before.
+		return h.location.failed(doing, ErrNotMergeable, http.StatusOK, fmt.Errorf("the last attempt ended with %s: %s", pullRequest.MergeStatus, pullRequest.MergeFailure))
 	}
 	return nil
 }
@@ -318,13 +431,28 @@ func (h *azure) Merge(ctx context.Context, number int, method MergeMethod, headC
 func (h *azure) failed(doing string, err error) error {
 	_, status := refusalOf(err)
 	var kind error
-	if status == http.StatusConflict && has(err.Error(), "tf401179") {
+	switch {
+	case status == http.StatusConflict && has(err.Error(), "tf401179"):
 		kind = ErrAlreadyExists
+	// GitPullRequestUpdateRejectedByPolicyException and the like: the token may, but the branch's policies do not agree.
+	case status == http.StatusForbidden && strings.Contains(azureType(err), "RejectedByPolicyException"):
+		kind = ErrNotMergeable
 	}
 	return h.location.failed(doing, kind, status, err)
 }
 
-func azureWords(content []byte) string {
+// azureType returns what kind of exception was refused with.
+func azureType(err error) string {
+	var body struct {
+		TypeKey string `json:"typeKey"`
+	}
+	if refused, _ := refusalOf(err); refused != nil {
+		_ = json.Unmarshal(refused.body, &body)
+	}
+	return body.TypeKey
+}
+
+func azureMessage(content []byte) string {
 	var body struct {
 		Message string `json:"message"`
 	}
@@ -333,7 +461,7 @@ func azureWords(content []byte) string {
 }
 
 func (h *azure) fromAzure(p azurePullRequest) PullRequest {
-	return PullRequest{
+	pullRequest := PullRequest{
 		Number:     p.ID,
 		URL:        h.page + "/pullrequest/" + strconv.Itoa(p.ID),
 		Title:      p.Title,
@@ -343,4 +471,8 @@ func (h *azure) fromAzure(p azurePullRequest) PullRequest {
 		HeadCommit: p.Head.ID,
 		State:      map[string]State{"active": StateOpen, "completed": StateMerged, "abandoned": StateClosed}[p.Status],
 	}
+	if pullRequest.State == StateMerged {
+		pullRequest.MergeCommit = p.Merge.ID
+	}
+	return pullRequest
 }

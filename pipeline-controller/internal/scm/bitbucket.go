@@ -28,6 +28,15 @@ import (
 	"strings"
 )
 
+// bitbucketKind has no public hosts. Its webhooks: https://confluence.atlassian.com/bitbucketserver/manage-webhooks-938025878.html
+var bitbucketKind = kind{
+	open:           newBitbucket,
+	gitTakesBearer: true,
+	claims: func(header http.Header, key []byte) []claim {
+		return macClaim(header, "X-Hub-Signature", "sha256=", key)
+	},
+}
+
 // bitbucket is a repository on a Bitbucket Server or Data Center.
 type bitbucket struct {
 	location
@@ -46,7 +55,13 @@ type bitbucketPullRequest struct {
 	State   string       `json:"state"`
 	FromRef bitbucketRef `json:"fromRef"`
 	ToRef   bitbucketRef `json:"toRef"`
-	Links   struct {
+	// Properties tell of a merge that was not a push of somebody's.
+	Properties struct {
+		MergeCommit struct {
+			ID string `json:"id"`
+		} `json:"mergeCommit"`
+	} `json:"properties"`
+	Links struct {
 		Self []struct {
 			Href string `json:"href"`
 		} `json:"self"`
@@ -85,8 +100,8 @@ func newBitbucket(repository Repository, connect connector) (Host, error) {
 	return &bitbucket{location: at, pageSize: 100, rest: rest{
 		client: api.Client,
 		// Bitbucket refuses what a form in somebody's browser could send.
-		header: http.Header{"X-Atlassian-Token": {"no-check"}},
-		words:  bitbucketWords, secrets: authenticate.secrets,
+		header:  http.Header{"X-Atlassian-Token": {"no-check"}},
+		message: bitbucketMessage, secrets: authenticate.secrets,
 	}}, nil
 }
 
@@ -136,7 +151,7 @@ func (h *bitbucket) pull(number int, path ...string) *url.URL {
 }
 
 func (h *bitbucket) Find(ctx context.Context, branch string) ([]PullRequest, error) {
-	var found []PullRequest
+	var found found
 	start := 0
 	// Where the first page starts is 0, which everyPage takes for no next one.
 	err := everyPage(func(int) (int, error) {
@@ -158,7 +173,9 @@ func (h *bitbucket) Find(ctx context.Context, branch string) ([]PullRequest, err
 		for _, pullRequest := range page.Values {
 			sameRepository := pullRequest.FromRef.Repository.ID == pullRequest.ToRef.Repository.ID
 			if sameRepository && pullRequest.FromRef.ID == "refs/heads/"+branch {
-				found = append(found, fromBitbucket(pullRequest))
+				if err := found.add(fromBitbucket(pullRequest)); err != nil {
+					return 0, err
+				}
 			}
 		}
 		start = page.NextPageStart
@@ -170,7 +187,7 @@ func (h *bitbucket) Find(ctx context.Context, branch string) ([]PullRequest, err
 	if err != nil {
 		return nil, err
 	}
-	return newestFirst(found), nil
+	return newestFirst(found.pullRequests), nil
 }
 
 func (h *bitbucket) Get(ctx context.Context, number int) (PullRequest, error) {
@@ -261,13 +278,18 @@ func (h *bitbucket) Comment(ctx context.Context, number int, text string) error 
 	return nil
 }
 
+// SetStatus sets a build of the repository's. Required builds look at the parent of builds, which those of rest/build-status, of all
+// repositories together, have none of.
 func (h *bitbucket) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
-	address := join(h.root, "rest", "build-status", "1.0", "commits", pullRequest.HeadCommit)
+	address := h.address("commits", pullRequest.HeadCommit, "builds")
 	status := map[string]string{
-		"key": StatusContext, "name": StatusContext, "url": pullRequest.URL, "description": short(description),
+		"key": StatusContext, "parent": StatusContext, "name": StatusContext, "url": pullRequest.URL, "description": short(description),
 		"state": map[StatusState]string{
 			StatusPending: "INPROGRESS", StatusSuccess: "SUCCESSFUL", StatusFailure: "FAILED",
 		}[state],
+	}
+	if pullRequest.Branch != "" {
+		status["ref"] = "refs/heads/" + pullRequest.Branch
 	}
 	if err := h.rest.call(ctx, http.MethodPost, address, status, nil); err != nil {
 		return h.failed("setting a status of commit "+pullRequest.HeadCommit, err)
@@ -286,8 +308,14 @@ func (h *bitbucket) Merge(ctx context.Context, number int, method MergeMethod, h
 	}
 	strategy := map[MergeMethod]string{MergeCommit: "no-ff", MergeSquash: "squash", MergeRebase: "rebase-ff-only"}[method]
 	err = h.rest.call(ctx, http.MethodPost, h.ofVersion(pullRequest, "merge"), map[string]string{"strategyId": strategy}, nil)
-	if _, status := refusalOf(err); status == http.StatusConflict {
+	switch _, status := refusalOf(err); status {
+	case http.StatusConflict:
 		return h.location.failed(doing, ErrNotMergeable, status, err)
+	case http.StatusBadRequest:
+		// The repository's merge strategies are its administrators' choice.
+		return h.location.failed(doing, ErrUnsupported, status, err)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return h.failed(doing, fmt.Errorf("%w; HTTP access tokens of a project or a repository can't merge: use a person's", err))
 	}
 	if err != nil {
 		return h.failed(doing, err)
@@ -314,18 +342,24 @@ func isBitbucket(refused *refusal, exception string) bool {
 	return bytes.Contains(refused.body, []byte("."+exception+`"`))
 }
 
-func bitbucketWords(content []byte) string {
+func bitbucketMessage(content []byte) string {
 	var body struct {
 		Errors []struct {
 			Message string `json:"message"`
+			Vetoes  []struct {
+				Summary string `json:"summaryMessage"`
+			} `json:"vetoes"`
 		} `json:"errors"`
 	}
 	_ = json.Unmarshal(content, &body)
-	var words []string
+	var parts []string
 	for _, refusal := range body.Errors {
-		words = append(words, refusal.Message)
+		parts = append(parts, refusal.Message)
+		for _, veto := range refusal.Vetoes {
+			parts = append(parts, veto.Summary)
+		}
 	}
-	return strings.Join(words, ": ")
+	return strings.Join(parts, ": ")
 }
 
 func fromBitbucket(p bitbucketPullRequest) PullRequest {
@@ -337,6 +371,9 @@ func fromBitbucket(p bitbucketPullRequest) PullRequest {
 		Base:       strings.TrimPrefix(p.ToRef.ID, "refs/heads/"),
 		HeadCommit: p.FromRef.LatestCommit,
 		State:      map[string]State{"OPEN": StateOpen, "MERGED": StateMerged, "DECLINED": StateClosed}[p.State],
+	}
+	if pullRequest.State == StateMerged {
+		pullRequest.MergeCommit = p.Properties.MergeCommit.ID
 	}
 	if len(p.Links.Self) > 0 {
 		pullRequest.URL = p.Links.Self[0].Href

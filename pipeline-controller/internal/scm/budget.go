@@ -103,6 +103,16 @@ func (b *budget) idle(since time.Time) bool {
 	return b.used.Before(since) && !b.until.After(b.now())
 }
 
+// lastNeeded is when somebody asked last, or when the limit ends if that is later.
+func (b *budget) lastNeeded() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until.After(b.used) {
+		return b.until
+	}
+	return b.used
+}
+
 // spend draws from a response how it stands with the budget. It returns an error if the response itself says that a limit was met.
 func (b *budget) spend(response *http.Response) error {
 	refused := refusedByLimit(response)

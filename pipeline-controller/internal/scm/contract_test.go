@@ -38,6 +38,8 @@ type testHost struct {
 	elsewhere string
 	// commit adds a commit with a file of its own to a branch, which is made from main if there is none.
 	commit func(branch string) string
+	// head returns the newest commit of a branch.
+	head func(branch string) string
 	// conflict makes a branch that conflicts with main.
 	conflict func(branch string)
 	// merge merges a pull request.
@@ -71,7 +73,7 @@ func (h testHost) open(t *testing.T, change func(*Repository)) Host {
 	t.Helper()
 	repository := h.repository
 	change(&repository)
-	host, err := NewHosts().Open(h.hostType, repository)
+	host, err := NewHosts(onLoopback).Open(h.hostType, repository)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func (h testHost) open(t *testing.T, change func(*Repository)) Host {
 	case *gitHub:
 		host.pageSize = pageSize
 	case *gitLab:
-		host.pageSize = pageSize
+		host.pageSize, host.pipelineWait = pageSize, 0
 	}
 	return withoutSecrets{host, NewWithT(t), string(repository.Token)}
 }
@@ -142,7 +144,7 @@ func (h testHost) waitUntilMergeable(number int) {
 	}
 }
 
-func TestGitHubKeepsTheContract(t *testing.T) { testContract(t, newTestGitHub(t).testHost) }
+func TestGitHubKeepsTheContract(t *testing.T) { testContract(t, newDescribedGitHub(t).testHost) }
 
 func TestGiteaKeepsTheContract(t *testing.T) { testContract(t, newTestGitea(t)) }
 
@@ -228,7 +230,7 @@ func testContract(t *testing.T, h testHost) {
 		h.merge(created.Number)
 		h.deleteBranch("promote/merged")
 		want := created
-		want.State = StateMerged
+		want.State, want.MergeCommit = StateMerged, h.head("main")
 		want.HeadCommit = commit
 		g.Expect(host.Find(t.Context(), "promote/merged")).To(Equal([]PullRequest{want}))
 		g.Expect(host.Get(t.Context(), created.Number)).To(Equal(want))
@@ -381,6 +383,10 @@ func testContract(t *testing.T, h testHost) {
 				pullRequest, err := host.Get(t.Context(), created.Number)
 				return pullRequest.State, err
 			}).WithTimeout(time.Minute).Should(Equal(StateMerged))
+			merged, err := host.Get(t.Context(), created.Number)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(merged.MergeCommit).To(Equal(h.head("main")), "what the base branch was moved to")
+			g.Expect(host.Find(t.Context(), branch)).To(Equal([]PullRequest{merged}))
 		})
 	}
 

@@ -21,10 +21,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"code.gitea.io/sdk/gitea"
 )
+
+// giteaKind has no public hosts that everybody knows. Its webhooks: https://docs.gitea.com/usage/webhooks
+var giteaKind = kind{
+	open: newGitea,
+	claims: func(header http.Header, key []byte) []claim {
+		return macClaim(header, "X-Gitea-Signature", "", key)
+	},
+}
 
 // giteaHost is a repository on a Gitea or Forgejo.
 type giteaHost struct {
@@ -62,7 +71,7 @@ func (h *giteaHost) Find(ctx context.Context, branch string) ([]PullRequest, err
 	if err != nil {
 		return nil, err
 	}
-	var found []PullRequest
+	var found found
 	// Gitea can't filter by branch but for open pull requests, so all are read.
 	err = everyPage(func(page int) (int, error) {
 		pullRequests, response, err := client.ListRepoPullRequests(h.owner, h.name, gitea.ListPullRequestsOptions{
@@ -77,7 +86,9 @@ func (h *giteaHost) Find(ctx context.Context, branch string) ([]PullRequest, err
 		for _, pullRequest := range pullRequests {
 			if head, base := pullRequest.Head, pullRequest.Base; head != nil && base != nil &&
 				head.RepoID == base.RepoID && head.Name == branch {
-				found = append(found, fromGitea(pullRequest))
+				if err := found.add(fromGitea(pullRequest)); err != nil {
+					return 0, err
+				}
 			}
 		}
 		return response.NextPage, nil
@@ -85,7 +96,7 @@ func (h *giteaHost) Find(ctx context.Context, branch string) ([]PullRequest, err
 	if err != nil {
 		return nil, err
 	}
-	return newestFirst(found), nil
+	return newestFirst(found.pullRequests), nil
 }
 
 func (h *giteaHost) Get(ctx context.Context, number int) (PullRequest, error) {
@@ -140,7 +151,9 @@ func (h *giteaHost) label(client *gitea.Client, number int, names []string) erro
 			return 0, h.failed(doing, response, err)
 		}
 		for _, label := range labels {
-			known[label.Name] = label.ID
+			if slices.Contains(names, label.Name) {
+				known[label.Name] = label.ID
+			}
 		}
 		return response.NextPage, nil
 	})
@@ -237,7 +250,7 @@ func (h *giteaHost) Merge(ctx context.Context, number int, method MergeMethod, h
 		return h.failed(doing, response, err)
 	case merged:
 		return nil
-	// The SDK takes a refusal for no error, and does not tell the host's words.
+	// The SDK takes a refusal for no error, and does not tell the host's message.
 	case response.StatusCode == http.StatusMethodNotAllowed || response.StatusCode == http.StatusConflict:
 		return h.location.failed(doing, ErrNotMergeable, 0, nil)
 	case response.StatusCode == http.StatusNotFound:
@@ -279,6 +292,9 @@ func fromGitea(p *gitea.PullRequest) PullRequest {
 	switch {
 	case p.HasMerged:
 		pullRequest.State = StateMerged
+		if p.MergedCommitID != nil {
+			pullRequest.MergeCommit = *p.MergedCommitID
+		}
 	case p.State == gitea.StateClosed:
 		pullRequest.State = StateClosed
 	}

@@ -31,6 +31,24 @@ import (
 // gitHubCloud is where GitHub Enterprise Cloud keeps organizations on a host of their own.
 const gitHubCloud = ".ghe.com"
 
+// gitHubKind has a name for SSH alone, at port 443, for those whose firewall lets nothing else out:
+// https://docs.github.com/en/authentication/troubleshooting-ssh/using-ssh-over-the-https-port. Its webhooks:
+// https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
+var gitHubKind = kind{
+	open: newGitHub,
+	known: func(address *url.URL) (host, path string, ok bool) {
+		if name := strings.ToLower(address.Hostname()); strings.HasSuffix(name, gitHubCloud) {
+			return name, address.EscapedPath(), true
+		}
+		return renamed(address, map[string]string{
+			"github.com": "github.com", "www.github.com": "github.com", "ssh.github.com": "github.com",
+		})
+	},
+	claims: func(header http.Header, key []byte) []claim {
+		return macClaim(header, "X-Hub-Signature-256", "sha256=", key)
+	},
+}
+
 // gitHub is a repository on github.com or on a GitHub Enterprise.
 type gitHub struct {
 	location
@@ -92,7 +110,7 @@ func gitHubCredential(repository Repository, api url.URL) (credential, error) {
 }
 
 func (h *gitHub) Find(ctx context.Context, branch string) ([]PullRequest, error) {
-	var found []PullRequest
+	var found found
 	err := everyPage(func(page int) (int, error) {
 		pullRequests, response, err := h.client.PullRequests.List(ctx, h.owner, h.name, &github.PullRequestListOptions{
 			State: "all",
@@ -109,7 +127,9 @@ func (h *gitHub) Find(ctx context.Context, branch string) ([]PullRequest, error)
 			// The filter takes every repository of the owner, and none at all where the host ignores it.
 			sameRepository := pullRequest.GetHead().GetRepo().GetID() == pullRequest.GetBase().GetRepo().GetID()
 			if sameRepository && pullRequest.GetHead().GetRef() == branch {
-				found = append(found, fromGitHub(pullRequest))
+				if err := found.add(fromGitHub(pullRequest)); err != nil {
+					return 0, err
+				}
 			}
 		}
 		return response.NextPage, nil
@@ -117,7 +137,7 @@ func (h *gitHub) Find(ctx context.Context, branch string) ([]PullRequest, error)
 	if err != nil {
 		return nil, err
 	}
-	return newestFirst(found), nil
+	return newestFirst(found.pullRequests), nil
 }
 
 func (h *gitHub) Get(ctx context.Context, number int) (PullRequest, error) {
@@ -129,6 +149,24 @@ func (h *gitHub) Get(ctx context.Context, number int) (PullRequest, error) {
 }
 
 func (h *gitHub) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
+	created, err := h.create(ctx, wanted)
+	// Private repositories of GitHub Free have none.
+	if wanted.Draft && err != nil && has(err.Error(), "draft pull requests are not supported") {
+		noDraft := err
+		wanted.Draft = false
+		if created, err = h.create(ctx, wanted); err == nil {
+			notTaken(&created, "draft", noDraft)
+		}
+	}
+	if err != nil {
+		return PullRequest{}, err
+	}
+	notTaken(&created, "labels", h.label(ctx, created.Number, wanted.Labels))
+	notTaken(&created, "reviewers", h.askForReview(ctx, created.Number, wanted.Reviewers))
+	return created, nil
+}
+
+func (h *gitHub) create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
 	pullRequest, _, err := h.client.PullRequests.Create(ctx, h.owner, h.name, &github.NewPullRequest{
 		Title: &wanted.Title,
 		Body:  &wanted.Body,
@@ -139,27 +177,44 @@ func (h *gitHub) Create(ctx context.Context, wanted NewPullRequest) (PullRequest
 	if err != nil {
 		return PullRequest{}, h.failed("opening a pull request", err)
 	}
-	created := fromGitHub(pullRequest)
-	notTaken(&created, "labels", h.label(ctx, created.Number, wanted.Labels))
-	notTaken(&created, "reviewers", h.askForReview(ctx, created.Number, wanted.Reviewers))
-	return created, nil
+	return fromGitHub(pullRequest), nil
 }
 
 func (h *gitHub) label(ctx context.Context, number int, labels []string) error {
 	if len(labels) == 0 {
 		return nil
 	}
-	if _, _, err := h.client.Issues.AddLabelsToIssue(ctx, h.owner, h.name, number, labels); err != nil {
+	// GitHub describes no other body than this one. That of go-github is a bare list.
+	request, err := h.client.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", h.owner, h.name, number), map[string][]string{"labels": labels})
+	if err == nil {
+		_, err = h.client.Do(ctx, request, nil)
+	}
+	if err != nil {
 		return h.failed(fmt.Sprintf("labelling pull request %d", number), err)
 	}
 	return nil
 }
 
-// askForReview takes people by their login, and teams as org/team.
+// askForReview takes people by their login, and teams as org/team. GitHub refuses all with one, and does not say which: then each is asked
+// for alone.
 func (h *gitHub) askForReview(ctx context.Context, number int, reviewers []string) error {
 	if len(reviewers) == 0 {
 		return nil
 	}
+	err := h.askFor(ctx, number, reviewers)
+	if err == nil || len(reviewers) == 1 {
+		return err
+	}
+	var refused []error
+	for _, reviewer := range reviewers {
+		if err := h.askFor(ctx, number, []string{reviewer}); err != nil {
+			refused = append(refused, fmt.Errorf("%s: %w", reviewer, err))
+		}
+	}
+	return errors.Join(refused...)
+}
+
+func (h *gitHub) askFor(ctx context.Context, number int, reviewers []string) error {
 	people, teams := peopleAndTeams(reviewers)
 	wanted := github.ReviewersRequest{Reviewers: people, TeamReviewers: teams}
 	if _, _, err := h.client.PullRequests.RequestReviewers(ctx, h.owner, h.name, number, wanted); err != nil {
@@ -217,11 +272,11 @@ func (h *gitHub) failed(doing string, err error) error {
 	if !errors.As(err, &refused) {
 		return h.location.failed(doing, nil, 0, err)
 	}
-	words := []string{refused.Message}
+	parts := []string{refused.Message}
 	for _, detail := range refused.Errors {
-		words = append(words, strings.TrimSpace(strings.Join([]string{detail.Field, detail.Code, detail.Message}, " ")))
+		parts = append(parts, strings.TrimSpace(strings.Join([]string{detail.Field, detail.Code, detail.Message}, " ")))
 	}
-	message := strings.Join(words, ": ")
+	message := strings.Join(parts, ": ")
 	var kind error
 	switch status := refused.Response.StatusCode; {
 	// Only a merge is answered so: not now, and not of this commit.
@@ -244,7 +299,7 @@ func fromGitHub(p *github.PullRequest) PullRequest {
 	case p.GetState() == "closed":
 		state = StateClosed
 	}
-	return PullRequest{
+	pullRequest := PullRequest{
 		Number:     p.GetNumber(),
 		URL:        p.GetHTMLURL(),
 		Title:      p.GetTitle(),
@@ -254,4 +309,9 @@ func fromGitHub(p *github.PullRequest) PullRequest {
 		HeadCommit: p.GetHead().GetSHA(),
 		State:      state,
 	}
+	// Until it is merged, this is the commit of a trial.
+	if state == StateMerged {
+		pullRequest.MergeCommit = p.GetMergeCommitSHA()
+	}
+	return pullRequest
 }

@@ -112,7 +112,7 @@ type appCredential struct {
 func newAppCredential(app GitHubApp, api url.URL, now func() time.Time) (*appCredential, error) {
 	key, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(app.PrivateKey))
 	if err != nil {
-		// The library's own words are kept out: they are about what was in the key.
+		// The library's own message is kept out: it is about what was in the key.
 		return nil, fmt.Errorf("'%s' is not an RSA key in PEM", appPrivateKeyKey)
 	}
 	return &appCredential{app: app, api: api, key: key, now: now, installation: app.InstallationID}, nil

@@ -86,7 +86,7 @@ func TestAnAppsTokenIsUsedForAsLongAsItLasts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
 			h := newTestApp(t, c.lifetime)
-			hosts := NewHosts()
+			hosts := NewHosts(onLoopback)
 			for range 3 {
 				host, err := hosts.Open("github", h.repositoryOf(g, h.secret))
 				g.Expect(err).NotTo(HaveOccurred())
@@ -99,7 +99,7 @@ func TestAnAppsTokenIsUsedForAsLongAsItLasts(t *testing.T) {
 	t.Run("one that was revoked is replaced after it was refused", func(t *testing.T) {
 		g := NewWithT(t)
 		h := newTestApp(t, 0)
-		hosts := NewHosts()
+		hosts := NewHosts(onLoopback)
 		repository := h.repositoryOf(g, h.secret)
 		host, err := hosts.Open("github", repository)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -116,7 +116,7 @@ func TestAnAppsTokenIsUsedForAsLongAsItLasts(t *testing.T) {
 	t.Run("Git gets the same one as the API", func(t *testing.T) {
 		g := NewWithT(t)
 		h := newTestApp(t, 0)
-		hosts := NewHosts()
+		hosts := NewHosts(onLoopback)
 		repository := h.repositoryOf(g, h.secret)
 		token, err := hosts.AppToken(t.Context(), "", Repository{URL: "https://github.com/org/fleet"})
 		g.Expect(err).To(MatchError(ContainSubstring("no GitHub App")))
@@ -145,7 +145,7 @@ func TestAnAppsTokenIsUsedForAsLongAsItLasts(t *testing.T) {
 			h.server.AddApp(h.app)
 			delete(h.secret, appInstallationKey)
 			h.secret[appOwnerKey] = []byte(owner)
-			host, err := NewHosts().Open("github", h.repositoryOf(g, h.secret))
+			host, err := NewHosts(onLoopback).Open("github", h.repositoryOf(g, h.secret))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(host.Find(t.Context(), "b")).To(BeEmpty())
 			g.Expect(host.Find(t.Context(), "b")).To(BeEmpty())
@@ -157,7 +157,7 @@ func TestAnAppsTokenIsUsedForAsLongAsItLasts(t *testing.T) {
 		g := NewWithT(t)
 		h := newTestApp(t, 0)
 		h.secret[appBaseURLKey] = []byte(h.server.APIURL())
-		host, err := NewHosts().Open("github", h.repositoryOf(g, h.secret))
+		host, err := NewHosts(onLoopback).Open("github", h.repositoryOf(g, h.secret))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(host.Find(t.Context(), "b")).To(BeEmpty())
 	})
@@ -217,7 +217,7 @@ func TestAnAppThatIsRefusedIsToldWithoutItsKey(t *testing.T) {
 			g := NewWithT(t)
 			h := newTestApp(t, 0)
 			c.change(h)
-			host, err := NewHosts().Open("github", h.repositoryOf(g, h.secret))
+			host, err := NewHosts(onLoopback).Open("github", h.repositoryOf(g, h.secret))
 			g.Expect(err).NotTo(HaveOccurred())
 			_, err = host.Find(t.Context(), "b")
 			g.Expect(err).To(MatchError(ContainSubstring(c.message)))

@@ -17,14 +17,32 @@ limitations under the License.
 package scm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	gitlab "gitlab.com/gitlab-org/api/client-go/v2"
 )
+
+// gitLabKind has a name for SSH alone, at port 443:
+// https://about.gitlab.com/blog/2016/02/18/gitlab-dot-com-now-supports-an-alternate-git-plus-ssh-port/. Its webhooks:
+// https://docs.gitlab.com/user/project/integrations/webhooks/
+var gitLabKind = kind{
+	open: newGitLab,
+	known: func(address *url.URL) (host, path string, ok bool) {
+		return renamed(address, map[string]string{"gitlab.com": "gitlab.com", "altssh.gitlab.com": "gitlab.com"})
+	},
+	claims: func(header http.Header, key []byte) []claim {
+		return append(keyClaim(header.Get("X-Gitlab-Token"), key), standardClaims(header, key)...)
+	},
+}
 
 // gitLab is a project on gitlab.com or on a GitLab of one's own, in a group of any depth.
 type gitLab struct {
@@ -34,7 +52,12 @@ type gitLab struct {
 	project string
 	// pageSize is how many merge requests are listed at a time. GitLab gives no more than 100.
 	pageSize int64
+	// pipelineWait is how long after it was pushed a commit is asked for its pipeline again, and twice as long each time after that.
+	pipelineWait time.Duration
 }
+
+// pipelineAttempts is how often a commit is asked for its pipeline, which GitLab makes in the background.
+const pipelineAttempts = 4
 
 // noLimiter keeps the client from limits of its own: those of the host are the transport's to obey.
 type noLimiter struct{}
@@ -65,11 +88,11 @@ func newGitLab(repository Repository, connect connector) (Host, error) {
 	at.page = join(root, segments...).String()
 	at.clone = at.page + ".git"
 	at.secrets = authenticate.secrets
-	return &gitLab{location: at, client: client, project: at.owner + "/" + at.name, pageSize: 100}, nil
+	return &gitLab{location: at, client: client, project: at.owner + "/" + at.name, pageSize: 100, pipelineWait: time.Second}, nil
 }
 
 func (h *gitLab) Find(ctx context.Context, branch string) ([]PullRequest, error) {
-	var found []PullRequest
+	var found found
 	err := everyPage(func(page int) (int, error) {
 		mergeRequests, response, err := h.client.MergeRequests.ListProjectMergeRequests(h.project, &gitlab.ListProjectMergeRequestsOptions{
 			State: gitlab.Ptr("all"), Scope: gitlab.Ptr("all"), SourceBranch: &branch,
@@ -82,7 +105,9 @@ func (h *gitLab) Find(ctx context.Context, branch string) ([]PullRequest, error)
 		}
 		for _, mergeRequest := range mergeRequests {
 			if mergeRequest.SourceProjectID == mergeRequest.TargetProjectID && mergeRequest.SourceBranch == branch {
-				found = append(found, fromGitLab(mergeRequest))
+				if err := found.add(fromGitLab(mergeRequest)); err != nil {
+					return 0, err
+				}
 			}
 		}
 		return int(response.NextPage), nil
@@ -90,7 +115,7 @@ func (h *gitLab) Find(ctx context.Context, branch string) ([]PullRequest, error)
 	if err != nil {
 		return nil, err
 	}
-	return newestFirst(found), nil
+	return newestFirst(found.pullRequests), nil
 }
 
 func (h *gitLab) Get(ctx context.Context, number int) (PullRequest, error) {
@@ -98,7 +123,11 @@ func (h *gitLab) Get(ctx context.Context, number int) (PullRequest, error) {
 	if err != nil {
 		return PullRequest{}, h.failed(fmt.Sprintf("reading merge request %d", number), err)
 	}
-	return fromGitLab(&mergeRequest.BasicMergeRequest), nil
+	pullRequest := fromGitLab(&mergeRequest.BasicMergeRequest)
+	if mergeRequest.HeadPipeline != nil {
+		pullRequest.Pipeline = strconv.FormatInt(mergeRequest.HeadPipeline.ID, 10)
+	}
+	return pullRequest, nil
 }
 
 func (h *gitLab) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
@@ -123,7 +152,19 @@ func (h *gitLab) Create(ctx context.Context, wanted NewPullRequest) (PullRequest
 	}
 	created := fromGitLab(&mergeRequest.BasicMergeRequest)
 	notTaken(&created, "reviewers", unknown)
+	notTaken(&created, "reviewers", h.notKept(reviewers, mergeRequest.Reviewers, wanted.Reviewers))
 	return created, nil
+}
+
+// notKept names those who were asked for a review and whom GitLab has left out without a word, as its free edition does with all but one.
+func (h *gitLab) notKept(asked []int64, kept []*gitlab.BasicUser, names []string) error {
+	if len(kept) >= len(asked) {
+		return nil
+	}
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.ContainsFunc(kept, func(user *gitlab.BasicUser) bool { return strings.EqualFold(user.Username, name) })
+	})
+	return fmt.Errorf("the host has not taken %s", strings.Join(missing, ", "))
 }
 
 // people returns the numbers that GitLab knows users by, and why some have none.
@@ -164,6 +205,8 @@ func (h *gitLab) Comment(ctx context.Context, number int, text string) error {
 	return nil
 }
 
+// SetStatus attaches the status to the commit's newest pipeline, which a merge looks at. Otherwise GitLab makes one of its own beside that of
+// the merge request: the status would go unnoticed, or would hide that of the other.
 func (h *gitLab) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
 	options := &gitlab.SetCommitStatusOptions{
 		State: map[StatusState]gitlab.BuildStateValue{
@@ -171,16 +214,41 @@ func (h *gitLab) SetStatus(ctx context.Context, pullRequest PullRequest, state S
 		}[state],
 		Name: gitlab.Ptr(StatusContext), Description: gitlab.Ptr(short(description)),
 	}
+	pipeline, err := h.pipelineOf(ctx, pullRequest.HeadCommit)
+	switch {
+	case err != nil:
+		return err
+	case pipeline != nil:
+		options.PipelineID, options.Ref = &pipeline.ID, &pipeline.Ref
 	// Without a branch, GitLab looks for one that has the commit.
-	if pullRequest.Branch != "" {
+	case pullRequest.Branch != "":
 		options.Ref = &pullRequest.Branch
 	}
-	_, _, err := h.client.Commits.SetCommitStatus(h.project, pullRequest.HeadCommit, options, gitlab.WithContext(ctx))
+	_, _, err = h.client.Commits.SetCommitStatus(h.project, pullRequest.HeadCommit, options, gitlab.WithContext(ctx))
 	// What is pending can't be made pending: GitLab takes statuses for jobs, and that for starting one twice.
 	if err != nil && !has(err.Error(), "cannot transition status via :enqueue from :pending") {
 		return h.failed("setting a status of commit "+pullRequest.HeadCommit, err)
 	}
 	return nil
+}
+
+// pipelineOf returns the newest pipeline of a commit; nil where there is none, even after a while.
+func (h *gitLab) pipelineOf(ctx context.Context, commit string) (*gitlab.PipelineInfo, error) {
+	for attempt := range pipelineAttempts {
+		found, _, err := h.client.Commits.GetCommit(h.project, commit, nil, gitlab.WithContext(ctx))
+		if err != nil {
+			return nil, h.failed("looking for a pipeline of commit "+commit, err)
+		}
+		if found.LastPipeline != nil || attempt == pipelineAttempts-1 {
+			return found.LastPipeline, nil
+		}
+		select {
+		case <-time.After(h.pipelineWait << attempt):
+		case <-ctx.Done():
+			return nil, h.failed("looking for a pipeline of commit "+commit, ctx.Err())
+		}
+	}
+	return nil, nil
 }
 
 // Merge leaves the choice between a merge commit and a rebase to the project: GitLab has it in its settings alone.
@@ -192,14 +260,18 @@ func (h *gitLab) Merge(ctx context.Context, number int, method MergeMethod, head
 	if method == MergeSquash {
 		options.Squash = gitlab.Ptr(true)
 	}
-	_, _, err := h.client.MergeRequests.AcceptMergeRequest(h.project, int64(number), options, gitlab.WithContext(ctx))
+	doing := fmt.Sprintf("merging merge request %d", number)
+	accepted, _, err := h.client.MergeRequests.AcceptMergeRequest(h.project, int64(number), options, gitlab.WithContext(ctx))
 	if err == nil {
+		// What fails while it is merged is answered as a success.
+		if accepted.State != "merged" && accepted.MergeError != "" {
+			return h.location.failed(doing, ErrNotMergeable, http.StatusOK, errors.New(accepted.MergeError))
+		}
 		return nil
 	}
-	doing := fmt.Sprintf("merging merge request %d", number)
 	switch status := gitLabStatus(err); status {
 	case http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusConflict, http.StatusUnprocessableEntity:
-		return h.location.failed(doing, ErrNotMergeable, status, gitLabWords(err))
+		return h.location.failed(doing, ErrNotMergeable, status, gitLabMessage(err))
 	}
 	return h.failed(doing, err)
 }
@@ -212,7 +284,7 @@ func (h *gitLab) failed(doing string, err error) error {
 	case has(err.Error(), "can't use same project/branch for source and target"):
 		kind = ErrNoDifference
 	}
-	return h.location.failed(doing, kind, gitLabStatus(err), gitLabWords(err))
+	return h.location.failed(doing, kind, gitLabStatus(err), gitLabMessage(err))
 }
 
 // gitLabStatus returns the status of the response that the client made an error of; 0 where there was none.
@@ -228,8 +300,8 @@ func gitLabStatus(err error) int {
 	}
 }
 
-// gitLabWords leaves out of an error what was asked for: that is told in another way already.
-func gitLabWords(err error) error {
+// gitLabMessage leaves out of an error what was asked for: that is told in another way already.
+func gitLabMessage(err error) error {
 	var refused *gitlab.ErrorResponse
 	if errors.As(err, &refused) {
 		return errors.New(refused.Message)
@@ -246,7 +318,7 @@ func fromGitLab(m *gitlab.BasicMergeRequest) PullRequest {
 	case "closed":
 		state = StateClosed
 	}
-	return PullRequest{
+	pullRequest := PullRequest{
 		Number:     int(m.IID),
 		URL:        m.WebURL,
 		Title:      m.Title,
@@ -256,4 +328,9 @@ func fromGitLab(m *gitlab.BasicMergeRequest) PullRequest {
 		HeadCommit: m.SHA,
 		State:      state,
 	}
+	// Without a merge commit, the base branch was moved to the squashed commit, or to the head.
+	if state == StateMerged {
+		pullRequest.MergeCommit = cmp.Or(m.MergeCommitSHA, m.SquashCommitSHA, m.SHA)
+	}
+	return pullRequest
 }

@@ -45,7 +45,7 @@ func (c *clock) set(to time.Time) { c.nanoseconds.Store(to.UnixNano()) }
 // hostsAt returns Hosts whose time is the clock's, which is set to the present.
 func hostsAt(c *clock) *Hosts {
 	c.set(time.Now())
-	hosts := NewHosts()
+	hosts := NewHosts(onLoopback)
 	hosts.now = c.now
 	return hosts
 }
@@ -287,7 +287,7 @@ func TestAWaitForTheTurnEnds(t *testing.T) {
 		_, _ = w.Write([]byte("[]"))
 	}))
 	t.Cleanup(server.Close)
-	hosts := NewHosts()
+	hosts := NewHosts(onLoopback)
 	find := func(ctx context.Context) error {
 		host, err := hosts.Open("gitea", Repository{URL: server.URL + "/org/fleet", Token: "t0ken"})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -327,7 +327,7 @@ func TestWhatHasNotChangedIsNotSentAgain(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			hosts := NewHosts()
+			hosts := NewHosts(onLoopback)
 			find := func(token Token) {
 				host, err := hosts.Open(standIn.hostType, Repository{URL: server.URL + standIn.path, Token: token})
 				g.Expect(err).NotTo(HaveOccurred())
@@ -350,7 +350,7 @@ func TestWhatHasNotChangedIsNotSentAgain(t *testing.T) {
 func TestLookingAtWhatHasNotChangedCostsNothingOnGitHub(t *testing.T) {
 	g := NewWithT(t)
 	h := newTestGitHub(t)
-	hosts := NewHosts()
+	hosts := NewHosts(onLoopback)
 	open := func() Host {
 		host, err := hosts.Open(h.hostType, h.repository)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -369,19 +369,4 @@ func TestLookingAtWhatHasNotChangedCostsNothingOnGitHub(t *testing.T) {
 	merged, err := open().Get(t.Context(), created.Number)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(merged.State).To(Equal(StateMerged))
-}
-
-func TestResponsesAreKeptWithinBounds(t *testing.T) {
-	g := NewWithT(t)
-	var kept responses
-	for i := range 100 {
-		kept.keep(fmt.Sprint(i), keptResponse{tag: "t", body: make([]byte, largestKept)})
-		kept.keep("the same", keptResponse{tag: "t", body: make([]byte, i)})
-	}
-	size := 0
-	for _, response := range kept.kept {
-		size += len(response.body)
-	}
-	g.Expect(kept.size).To(Equal(size))
-	g.Expect(size).To(And(BeNumerically("<=", mostKept), BeNumerically(">", mostKept/2)))
 }

@@ -24,7 +24,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/hosthttp"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hosthttp"
 )
 
 // location is a repository's place on its host.

@@ -21,29 +21,96 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 )
 
 const (
 	// largestKept is the size in bytes of the largest response that is kept: a pull request, or a page of a few.
 	largestKept = 256 << 10
-	// mostKept is how many bytes of responses are kept for one credential.
-	mostKept = 4 << 20
+	// mostKept is how many bytes of responses are kept for one credential, and mostKeptOfAll for all of a process.
+	mostKept      = 4 << 20
+	mostKeptOfAll = 32 << 20
+	// keptBesides is what a response takes in bytes besides its text.
+	keptBesides = 512
 )
 
-// responses are those that hosts gave a tag. They are asked for again by the tag:
-// GitHub answers for free while nothing has changed, and others at least without
-// a body. The zero value is ready for use.
-type responses struct {
+// keptHeaders are those that an adapter's library reads of a response: where the next page is.
+var keptHeaders = []string{"Content-Type", "Link", "X-Next-Page"}
+
+// archive bounds the responses that are kept for all credentials together.
+type archive struct {
 	mu   sync.Mutex
-	kept map[string]keptResponse
 	size int
+	of   map[*responses]struct{}
+}
+
+func newArchive() *archive { return &archive{of: map[*responses]struct{}{}} }
+
+// open returns the responses of one more credential.
+func (a *archive) open() *responses {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	opened := &responses{archive: a, kept: map[string]keptResponse{}}
+	a.of[opened] = struct{}{}
+	return opened
+}
+
+// close forgets the responses of a credential, which keeps no more.
+func (a *archive) close(closed *responses) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.size -= closed.size
+	closed.size, closed.kept = 0, nil
+	delete(a.of, closed)
+}
+
+// largest returns those who take the most. So one credential that keeps much does not cost others the little that they keep.
+func (a *archive) largest() *responses {
+	var largest *responses
+	for candidate := range a.of {
+		if largest == nil || candidate.size > largest.size {
+			largest = candidate
+		}
+	}
+	return largest
+}
+
+// responses are those to one credential that hosts gave a tag. They are asked for again by the tag:
+// GitHub answers for free while nothing has changed, and others at least without
+// a body. The archive's lock guards them.
+type responses struct {
+	archive *archive
+	kept    map[string]keptResponse
+	size    int
 }
 
 type keptResponse struct {
 	tag    string
 	header http.Header
 	body   []byte
+}
+
+func newKeptResponse(response *http.Response, body []byte) keptResponse {
+	kept := keptResponse{tag: response.Header.Get("ETag"), header: http.Header{}, body: bytes.Clone(body)}
+	for _, name := range keptHeaders {
+		if values := response.Header.Values(name); len(values) > 0 {
+			// Values share their memory with those of all other headers.
+			kept.header[name] = slices.Clone(values)
+		}
+	}
+	return kept
+}
+
+// size is how many bytes of memory the response takes under a key.
+func (k keptResponse) size(key string) int {
+	size := keptBesides + len(key) + len(k.tag) + len(k.body)
+	for _, values := range k.header {
+		for _, value := range values {
+			size += len(value)
+		}
+	}
+	return size
 }
 
 func responseKey(request *http.Request) string {
@@ -55,8 +122,8 @@ func (r *responses) askFor(request *http.Request) *keptResponse {
 	if request.Method != http.MethodGet {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.archive.mu.Lock()
+	defer r.archive.mu.Unlock()
 	known, ok := r.kept[responseKey(request)]
 	if !ok {
 		return nil
@@ -79,7 +146,7 @@ func (r *responses) complete(request *http.Request, response *http.Response, kno
 	case request.Method == http.MethodGet && response.StatusCode == http.StatusOK && response.Header.Get("ETag") != "":
 		content, err := io.ReadAll(io.LimitReader(response.Body, largestKept+1))
 		if err == nil && len(content) <= largestKept {
-			r.keep(responseKey(request), keptResponse{response.Header.Get("ETag"), response.Header.Clone(), content})
+			r.keep(responseKey(request), newKeptResponse(response, content))
 		}
 		// What is left of the body follows, or the error.
 		response.Body = &prefixedBody{io.MultiReader(bytes.NewReader(content), response.Body), response.Body}
@@ -88,25 +155,37 @@ func (r *responses) complete(request *http.Request, response *http.Response, kno
 }
 
 func (r *responses) keep(key string, response keptResponse) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kept == nil {
-		r.kept = map[string]keptResponse{}
-	}
+	r.archive.mu.Lock()
+	defer r.archive.mu.Unlock()
 	r.drop(key)
-	for other := range r.kept {
-		if r.size+len(response.body) <= mostKept {
-			break
-		}
-		r.drop(other)
+	size := response.size(key)
+	if size > largestKept || r.kept == nil {
+		return
+	}
+	for r.size+size > mostKept {
+		r.dropAny()
+	}
+	for r.archive.size+size > mostKeptOfAll {
+		r.archive.largest().dropAny()
 	}
 	r.kept[key] = response
-	r.size += len(response.body)
+	r.size += size
+	r.archive.size += size
+}
+
+func (r *responses) dropAny() {
+	for key := range r.kept {
+		r.drop(key)
+		return
+	}
 }
 
 func (r *responses) drop(key string) {
-	r.size -= len(r.kept[key].body)
-	delete(r.kept, key)
+	if response, ok := r.kept[key]; ok {
+		r.size -= response.size(key)
+		r.archive.size -= response.size(key)
+		delete(r.kept, key)
+	}
 }
 
 type prefixedBody struct {

@@ -27,32 +27,32 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/hosthttp"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hosthttp"
 )
 
-// maxWords is the length, in bytes, of a refusal that is quoted without being understood.
-const maxWords = 200
+// maxMessage is the length, in bytes, of a refusal that is quoted without being understood.
+const maxMessage = 200
 
 // rest is a client of JSON for hosts that have no well-kept library.
 type rest struct {
 	client *http.Client
 	// header goes with each request.
 	header http.Header
-	// words finds what a host says on a refusal, for people, in the body of one.
-	words func(body []byte) string
+	// message finds what a host says to people in the body of a refusal.
+	message func(body []byte) string
 	// secrets are what must stay out of errors.
 	secrets func() []string
 }
 
 // refusal is a response that is no success.
 type refusal struct {
-	status int
-	words  string
-	// body is what the words were taken from.
+	status  int
+	message string
+	// body is what the message was taken from.
 	body []byte
 }
 
-func (r *refusal) Error() string { return r.words }
+func (r *refusal) Error() string { return r.message }
 
 // call sends the body, if it is not nil, and decodes the answer into answer, if that is not nil.
 func (r *rest) call(ctx context.Context, method string, address *url.URL, body, answer any) error {
@@ -93,7 +93,7 @@ func (r *rest) call(ctx context.Context, method string, address *url.URL, body, 
 func (r *rest) refused(response *http.Response) error {
 	// Azure DevOps sends its page for signing in with status 203.
 	if response.StatusCode == http.StatusNonAuthoritativeInfo {
-		return &refusal{status: http.StatusUnauthorized, words: "the host wants a person to sign in"}
+		return &refusal{status: http.StatusUnauthorized, message: "the host wants a person to sign in"}
 	}
 	if response.StatusCode < http.StatusMultipleChoices {
 		return nil
@@ -102,13 +102,13 @@ func (r *rest) refused(response *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("reading what was answered with status %d: %w", response.StatusCode, err)
 	}
-	words := r.words(body)
-	if words == "" {
+	message := r.message(body)
+	if message == "" {
 		// What is cut off of a secret would no longer be known for one.
-		words = hosthttp.NewError(nil, string(body), r.secrets()...).Error()
-		words = strings.ToValidUTF8(words[:min(len(words), maxWords)], "")
+		message = hosthttp.NewError(nil, string(body), r.secrets()...).Error()
+		message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
 	}
-	return &refusal{status: response.StatusCode, words: words, body: body}
+	return &refusal{status: response.StatusCode, message: message, body: body}
 }
 
 // refusalOf returns what the host refused, and its status; 0 where there was no answer.

@@ -32,7 +32,10 @@ import (
 )
 
 // StatusContext is the name under which hosts show the status that SetStatus sets.
-const StatusContext = "sluice/gates"
+const StatusContext = "sluice/preconditions"
+
+// MaxBody is how many characters the body of a pull request may have on every host: Azure DevOps takes no more.
+const MaxBody = 4000
 
 const (
 	// maxDescription is how many characters of a status' description are shown: GitHub takes no more.
@@ -40,10 +43,10 @@ const (
 	// requestTimeout bounds one request, its response's body included.
 	requestTimeout = 30 * time.Second
 	// maxResponse is the size in bytes of the largest response read: a full page of pull requests with long bodies.
-	maxResponse = 32 << 20
-	// maxValues is how many values a response may have: in memory an empty one takes some hundred times the space. A full page of
-	// pull requests has some fifty thousand.
-	maxValues = 1 << 20
+	maxResponse = mostRead / readPerByte
+	// mostFound is how many pull requests one branch may have, and mostFoundText how many bytes of text they may have together.
+	mostFound     = 1000
+	mostFoundText = 4 << 20
 	// maxPages is how many pages of pull requests are read before giving up, with
 	// an error: an answer from a part of them could have a promotion made twice.
 	maxPages = 1000
@@ -103,7 +106,11 @@ type PullRequest struct {
 	Base string
 	// HeadCommit is the newest commit of the pull request.
 	HeadCommit string
-	State      State
+	// MergeCommit is the commit that the merge has moved the base branch to. It is empty until then, and where the host does not tell.
+	MergeCommit string
+	// Pipeline is the newest CI pipeline of HeadCommit, on hosts where a status belongs to one. Only Get tells it.
+	Pipeline string
+	State    State
 	// Warning says what of a NewPullRequest the host did not take, such as a
 	// reviewer that it does not know. Only Create sets it.
 	Warning string
@@ -229,6 +236,29 @@ func everyPage(list func(page int) (next int, err error)) error {
 	return fmt.Errorf("more than %d pages of pull requests", maxPages)
 }
 
+// found collects the pull requests of a branch.
+type found struct {
+	pullRequests []PullRequest
+	text         int
+}
+
+func (f *found) add(pullRequest PullRequest) error {
+	f.pullRequests = append(f.pullRequests, pullRequest)
+	f.text += len(pullRequest.Title) + len(pullRequest.Body) + len(pullRequest.URL) + len(pullRequest.Base) + len(pullRequest.HeadCommit) +
+		len(pullRequest.MergeCommit)
+	if f.text > mostFoundText {
+		return fmt.Errorf("the pull requests of branch %s have more than %d bytes of text", pullRequest.Branch, mostFoundText)
+	}
+	return checkFound(len(f.pullRequests), pullRequest.Branch)
+}
+
+func checkFound(number int, branch string) error {
+	if number > mostFound {
+		return fmt.Errorf("there are more than %d pull requests of branch %s", mostFound, branch)
+	}
+	return nil
+}
+
 // newestFirst sorts by number: hosts sort by time, in whole seconds.
 func newestFirst(pullRequests []PullRequest) []PullRequest {
 	slices.SortFunc(pullRequests, func(a, b PullRequest) int { return b.Number - a.Number })
@@ -266,7 +296,7 @@ func peopleAndTeams(reviewers []string) (people, teams []string) {
 	return people, teams
 }
 
-// has tells whether one of the host's words on a refusal means a kind of it.
+// has tells whether a host's message on a refusal means a kind of it.
 func has(message, phrase string) bool {
 	return strings.Contains(strings.ToLower(message), phrase)
 }

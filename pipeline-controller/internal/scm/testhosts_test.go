@@ -26,12 +26,16 @@ import (
 	"code.gitea.io/sdk/gitea"
 	. "github.com/onsi/gomega"
 
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 	"github.com/sluice-toolkit/sluice/tests/azurehost"
 	"github.com/sluice-toolkit/sluice/tests/bitbuckethost"
 	"github.com/sluice-toolkit/sluice/tests/githost"
 	"github.com/sluice-toolkit/sluice/tests/gitlabhost"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
+
+// onLoopback is where the tests' hosts are.
+var onLoopback = hostnet.Network{AllowLoopback: true}
 
 const gitHubToken = "gh-t0ken"
 
@@ -103,6 +107,11 @@ func newTestGitHub(t *testing.T) testGitHub {
 		merge: func(number int) {
 			_, err := server.Merge("org", "fleet", number)
 			check(err)
+		},
+		head: func(branch string) string {
+			branches, err := server.Branches("org", "fleet")
+			check(err)
+			return branches[branch]
 		},
 		deleteBranch: func(branch string) { check(server.DeleteBranch("org", "fleet", branch)) },
 	}}
@@ -210,6 +219,11 @@ func newTestGitea(t *testing.T) testHost {
 				t.Fatalf("Gitea did not merge pull request %d", number)
 			}
 		},
+		head: func(branch string) string {
+			found, _, err := server.Client.GetRepoBranch(server.Username, "fleet", branch)
+			check(err)
+			return found.Commit.ID
+		},
 		deleteBranch: func(branch string) {
 			_, _, err := server.Client.DeleteRepoBranch(server.Username, "fleet", branch)
 			check(err)
@@ -225,14 +239,17 @@ type testGitLab struct {
 func newTestGitLab(t *testing.T) testGitLab {
 	server := gitlabhost.New()
 	t.Cleanup(server.Close)
+	server.Around(describe(t, "gitlab").around)
 	return testGitLab{server: server, testHost: testHost{
 		hostType:     "gitlab",
 		repository:   Repository{URL: server.RepositoryURL(), Token: gitlabhost.Token, CABundle: server.CA()},
 		elsewhere:    server.URL() + "/org/group/missing",
 		commit:       server.Commit,
+		head:         server.Head,
 		conflict:     func(branch string) { server.Commit(branch); server.Conflict(branch) },
 		merge:        server.Merge,
 		deleteBranch: server.DeleteBranch,
+		mergeable:    func(int) { server.Check() },
 		look: func(pullRequest PullRequest) seen {
 			pull := server.PullRequest(pullRequest.Number)
 			found := seen{
@@ -257,11 +274,13 @@ type testBitbucket struct {
 func newTestBitbucket(t *testing.T) testBitbucket {
 	server := bitbuckethost.New()
 	t.Cleanup(server.Close)
+	server.Around(describe(t, "bitbucket-server").around)
 	return testBitbucket{server: server, testHost: testHost{
 		hostType:     "bitbucket-server",
 		repository:   Repository{URL: server.RepositoryURL(), Token: bitbuckethost.Token, CABundle: server.CA()},
 		elsewhere:    server.URL() + "/projects/ORG/repos/missing",
 		commit:       server.Commit,
+		head:         server.Head,
 		conflict:     func(branch string) { server.Commit(branch); server.Conflict(branch) },
 		merge:        server.Merge,
 		deleteBranch: server.DeleteBranch,
@@ -288,14 +307,17 @@ type testAzure struct {
 func newTestAzure(t *testing.T) testAzure {
 	server := azurehost.New()
 	t.Cleanup(server.Close)
+	server.Around(describe(t, "azure-devops").around)
 	return testAzure{server: server, testHost: testHost{
 		hostType:     "azure-devops",
 		repository:   Repository{URL: server.RepositoryURL(), Token: azurehost.Token, CABundle: server.CA()},
 		elsewhere:    server.URL() + "/acme/My%20Project/_git/missing",
 		commit:       server.Commit,
+		head:         server.Head,
 		conflict:     func(branch string) { server.Commit(branch); server.Conflict(branch) },
 		merge:        server.Merge,
 		deleteBranch: server.DeleteBranch,
+		mergeable:    func(int) { server.Check() },
 		look: func(pullRequest PullRequest) seen {
 			pull := server.PullRequest(pullRequest.Number)
 			found := seen{Labels: pull.Labels, Reviewers: pull.Reviewers, Comments: pull.Comments, Draft: pull.Draft}

@@ -19,11 +19,11 @@ package scm
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/hosthttp"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hosthttp"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 )
 
 const maxRedirects = 5
@@ -34,7 +34,8 @@ type transport struct {
 	next       http.RoundTripper
 	credential credential
 	budget     *budget
-	responses  responses
+	responses  *responses
+	reading    *reading
 }
 
 // newHTTPClient returns a client for the API at one origin.
@@ -96,7 +97,7 @@ func (t *transport) exchange(request *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	response.Body = &cancelingBody{&boundedValues{ReadCloser: response.Body, left: maxValues}, cancel}
+	response.Body = t.reading.body(response.Body, cancel)
 	return response, nil
 }
 
@@ -109,46 +110,6 @@ func (t *transport) authorization(ctx context.Context) (string, error) {
 	return t.credential.authorization(ctx, t.exchange)
 }
 
-// cancelingBody frees what a timeout holds once the body is read.
-type cancelingBody struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (b *cancelingBody) Close() error {
-	defer b.cancel()
-	return b.ReadCloser.Close()
-}
-
-var errTooManyValues = fmt.Errorf("the response has more than %d values", maxValues)
-
-// boundedValues is a body of JSON of which no more than a number of values can be read.
-type boundedValues struct {
-	io.ReadCloser
-	left              int
-	inText, isEscaped bool
-}
-
-func (b *boundedValues) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	for _, c := range p[:n] {
-		switch {
-		case b.isEscaped:
-			b.isEscaped = false
-		case b.inText && c == '\\':
-			b.isEscaped = true
-		case c == '"':
-			b.inText = !b.inText
-		case !b.inText && (c == '{' || c == '[' || c == ','):
-			b.left--
-		}
-	}
-	if b.left < 0 {
-		return 0, errTooManyValues
-	}
-	return n, err
-}
-
-func newBaseTransport(caBundle []byte) (*hosthttp.Transport, error) {
-	return hosthttp.NewTransport(caBundle, func(*http.Request) int64 { return maxResponse })
+func newBaseTransport(network hostnet.Network, caBundle []byte) (*hosthttp.Transport, error) {
+	return hosthttp.NewTransport(network, caBundle, func(*http.Request) int64 { return maxResponse })
 }

@@ -1,0 +1,298 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package endpoint is the HTTP endpoint to which machines send approvals, and Git hosts webhooks. It bounds what strangers can make the
+// controller do, and answers. What is asked is decided elsewhere.
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/approval"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
+)
+
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=promotionapprovals,verbs=create
+// +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=approve
+
+const (
+	approvalPath  = "/approval/"
+	promotionPath = "/promotion/"
+	webhookPath   = "/webhook/"
+
+	maxBody   = 16 << 10
+	maxHeader = 16 << 10
+	// maxConnections bounds what strangers can make the controller hold. A connection has one request at a time.
+	maxConnections = 256
+
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	// requestTimeout bounds all reads and writes of the API server that a request leads to.
+	requestTimeout  = 10 * time.Second
+	writeTimeout    = readTimeout + requestTimeout + 5*time.Second
+	idleTimeout     = 30 * time.Second
+	shutdownTimeout = 10 * time.Second
+)
+
+var (
+	approvalRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_approval_requests_total",
+		Help: "Requests to the approval endpoint other than webhooks, by the status code of the answer.",
+	}, []string{"code"})
+	webhookRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_webhook_requests_total",
+		Help: "Webhooks sent to the approval endpoint, by the status code of the answer.",
+	}, []string{"code"})
+)
+
+// WebhookReceiver takes webhooks of Git hosts.
+type WebhookReceiver interface {
+	// Receive tells whether a webhook is signed with the key in that Secret, and acts on it if so.
+	Receive(ctx context.Context, header http.Header, body io.Reader, secret types.NamespacedName) (bool, error)
+}
+
+// Server is the endpoint. Every replica of the controller serves it, not just the leader.
+type Server struct {
+	// Addr is the address it listens at.
+	Addr string
+	// Approver makes the approvals. Its clock and its log are the endpoint's too.
+	approval.Approver
+	// Webhooks takes the webhooks that come to the same address.
+	Webhooks WebhookReceiver
+
+	limiter limiter
+}
+
+// NeedLeaderElection tells the manager that the endpoint doesn't wait to become the leader.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends.
+func (s *Server) Start(ctx context.Context) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.Addr)
+	if err != nil {
+		return fmt.Errorf("listening for approvals: %w", err)
+	}
+	return s.serve(ctx, listener)
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelDebug),
+		// Otherwise 'OPTIONS *' is answered without this handler.
+		DisableGeneralOptionsHandler: true,
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		stopped <- server.Shutdown(ctx)
+	})
+	defer stop()
+	s.Log.Info("serving approvals", "address", listener.Addr().String())
+	if err := server.Serve(netutil.LimitListener(listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving approvals: %w", err)
+	}
+	if err := <-stopped; err != nil {
+		return errors.Join(fmt.Errorf("waiting for requests for approval to end: %w", err), server.Close())
+	}
+	return nil
+}
+
+// answer is what a request is answered with.
+type answer struct {
+	code   int
+	header map[string]string
+	body   details
+}
+
+type details struct {
+	// Approval is the name of the PromotionApproval.
+	Approval string `json:"approval,omitempty"`
+	// Error says what is wrong.
+	Error string `json:"error,omitempty"`
+	// Waiting is the revision that does wait for approval.
+	Waiting string `json:"waiting,omitempty"`
+}
+
+func failure(code int, format string, args ...any) answer {
+	return answer{code: code, body: details{Error: fmt.Sprintf(format, args...)}}
+}
+
+// unauthorized is the one answer to all who don't prove that they may ask.
+func unauthorized() answer {
+	refused := failure(http.StatusUnauthorized, "unauthorized")
+	refused.header = map[string]string{"WWW-Authenticate": "Sluice-HMAC-SHA256"}
+	return refused
+}
+
+// answerOf says what became of a request for approval.
+func answerOf(made approval.Made, err error) answer {
+	var refused *approval.Refusal
+	switch {
+	case errors.As(err, &refused) && refused.Reason == approval.Unauthenticated:
+		return unauthorized()
+	case errors.As(err, &refused):
+		return answer{code: codes[refused.Reason], body: details{Error: refused.Message, Waiting: refused.Waiting}}
+	case made.New:
+		return answer{code: http.StatusCreated, body: details{Approval: made.Name}}
+	default:
+		return answer{code: http.StatusOK, body: details{Approval: made.Name}}
+	}
+}
+
+var codes = map[approval.Reason]int{
+	approval.Unavailable: http.StatusServiceUnavailable,
+	approval.Malformed:   http.StatusBadRequest,
+	approval.Denied:      http.StatusForbidden,
+	approval.NotWaiting:  http.StatusUnprocessableEntity,
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := s.route(w, r)
+	requests := approvalRequests
+	if strings.HasPrefix(r.RequestURI, webhookPath) {
+		requests = webhookRequests
+	}
+	requests.WithLabelValues(strconv.Itoa(answer.code)).Inc()
+	for name, value := range answer.header {
+		w.Header().Set(name, value)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(answer.code)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(answer.body) // who has hung up needs no answer
+}
+
+// route looks at the request target as it was sent: a multiplexer would clean the path, and redirect.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) answer {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	switch {
+	case strings.HasPrefix(path+"/", promotionPath):
+		return failure(http.StatusGone, "Sluice watches what Pipelines target and needs no notifications: "+
+			"the Alert and the Provider that send this can be removed")
+	case strings.HasPrefix(path, webhookPath):
+		return s.webhook(w, r, strings.TrimPrefix(path, webhookPath))
+	case !strings.HasPrefix(path, approvalPath):
+		return notFound()
+	}
+	asked, ok := parse(strings.TrimPrefix(path, approvalPath))
+	if refused := s.admit(r, ok); refused != nil {
+		return *refused
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return failure(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxBody)
+	case err != nil:
+		return failure(http.StatusBadRequest, "the body can't be read")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	return answerOf(s.Approve(ctx, approval.Request{
+		Promotion: asked, Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body, Client: r.RemoteAddr,
+	}))
+}
+
+// parse takes a path apart, '<namespace>/<pipeline>/<environment>/<revision>', and then decodes each part once. The revision
+// is all that follows, and may hold slashes.
+func parse(path string) (approval.Promotion, bool) {
+	parts := strings.SplitN(path, "/", 4)
+	if len(parts) < 4 {
+		return approval.Promotion{}, false
+	}
+	for i := range parts {
+		decoded, err := url.PathUnescape(parts[i])
+		if err != nil || decoded == "" {
+			return approval.Promotion{}, false
+		}
+		parts[i] = decoded
+	}
+	return approval.Promotion{Namespace: parts[0], Pipeline: parts[1], Environment: parts[2], Revision: parts[3]}, true
+}
+
+// admit returns the refusal of a request that isn't POSTed, names nothing, or comes too soon after others.
+func (s *Server) admit(r *http.Request, found bool) *answer {
+	var refused answer
+	switch {
+	case r.Method != http.MethodPost:
+		refused = failure(http.StatusMethodNotAllowed, "approvals and webhooks are POSTed")
+		refused.header = map[string]string{"Allow": http.MethodPost}
+	case !found:
+		refused = notFound()
+	default:
+		wait := s.limiter.wait(clientOf(r.RemoteAddr), s.Now())
+		if wait == 0 {
+			return nil
+		}
+		refused = failure(http.StatusTooManyRequests, "too many requests")
+		refused.header = map[string]string{"Retry-After": strconv.Itoa(int((wait + time.Second - 1) / time.Second))}
+	}
+	return &refused
+}
+
+func notFound() answer {
+	return failure(http.StatusNotFound, "not found: approvals are POSTed to /approval/<namespace>/<pipeline>/<environment>/<revision>, webhooks to /webhook/<namespace>/<secret>")
+}
+
+// webhook answers a Git host.
+func (s *Server) webhook(w http.ResponseWriter, r *http.Request, path string) answer {
+	namespace, name, ok := strings.Cut(path, "/")
+	if refused := s.admit(r, ok && namespace != "" && name != "" && !strings.Contains(name, "/")); refused != nil {
+		return *refused
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	secret := types.NamespacedName{Namespace: namespace, Name: name}
+	signed, err := s.Webhooks.Receive(ctx, r.Header, http.MaxBytesReader(w, r.Body, scm.MaxWebhook), secret)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return failure(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", scm.MaxWebhook)
+	case err != nil:
+		s.Log.Error(err, "a webhook could not be checked", "secret", secret.String(), "client", r.RemoteAddr)
+		return failure(http.StatusServiceUnavailable, "the webhook could not be checked")
+	case !signed:
+		s.Log.Info("refused a webhook", "secret", secret.String(), "client", r.RemoteAddr)
+		return unauthorized()
+	}
+	return answer{code: http.StatusAccepted}
+}

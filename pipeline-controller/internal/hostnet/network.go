@@ -1,0 +1,114 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package hostnet connects to Git hosts. Whoever writes a Pipeline, or runs a host that redirects, chooses the address: so some are
+// refused. And a host chooses how fast it answers: so one that is too slow is cut off.
+package hostnet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/proxy"
+)
+
+const connectTimeout = 15 * time.Second
+
+// metadata are the addresses, other than link-local ones, at which clouds hand out a machine's credentials: of Amazon EC2, Google
+// Cloud, Alibaba Cloud and Azure.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+}
+
+// Network is how Git hosts are reached. The zero value refuses loopback addresses.
+type Network struct {
+	// AllowLoopback allows Git hosts at loopback addresses. Link-local addresses are never allowed.
+	AllowLoopback bool
+}
+
+// Dial connects to an address of a Git host. What a name resolves to is checked when it has been resolved, so that it can't change
+// after the check.
+func (n Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := newDialer()
+	dialer.Control = func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return n.Check(to.Addr())
+	}
+	return connect(ctx, dialer, network, address)
+}
+
+// DialProxy connects to a proxy, wherever it is: the controller's operator has chosen it.
+func DialProxy(ctx context.Context, network, address string) (net.Conn, error) {
+	return connect(ctx, newDialer(), network, address)
+}
+
+// DialByProxy connects to an address of a Git host through the proxy that the environment's ALL_PROXY names, if there is one and
+// NO_PROXY does not except the address from it.
+func (n Network) DialByProxy(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := proxy.FromEnvironmentUsing(dialFunc(func(ctx context.Context, network, to string) (net.Conn, error) {
+		if to != address {
+			return DialProxy(ctx, network, to)
+		}
+		return n.Dial(ctx, network, to)
+	}))
+	if withContext, ok := dialer.(proxy.ContextDialer); ok {
+		return withContext.DialContext(ctx, network, address)
+	}
+	return dialer.Dial(network, address)
+}
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+func (d dialFunc) Dial(network, address string) (net.Conn, error) {
+	return d(context.Background(), network, address)
+}
+
+func (d dialFunc) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d(ctx, network, address)
+}
+
+func connect(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return takingConn{conn}, nil
+}
+
+func newDialer() *net.Dialer {
+	return &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+}
+
+// Check returns an error if no Git host may be at an address.
+func (n Network) Check(address netip.Addr) error {
+	address = address.Unmap().WithZone("")
+	switch {
+	case address.IsLoopback() && !n.AllowLoopback:
+		return fmt.Errorf("%s is a loopback address, which Git hosts may have only with --allow-loopback-git-hosts", address)
+	case address.IsUnspecified(), address.IsLinkLocalUnicast(), slices.Contains(metadata, address):
+		return fmt.Errorf("%s is an address that Git hosts may not have", address)
+	}
+	return nil
+}

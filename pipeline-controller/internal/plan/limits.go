@@ -1,0 +1,205 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/plaintext"
+)
+
+// A Pipeline is one object in etcd, which takes requests of 1536 KiB by default (--max-request-bytes):
+//
+//	1280 KiB  the Pipeline with its status, as JSON, without its managed fields (mostBytes)
+//	 100 KiB  the managed fields of 64 environments, 512 targets and 64 gates, with one manager of the spec
+//	  30 KiB  what Record adds until the next plan: two texts of longestText, where a character can take six bytes in JSON, and addresses
+//	 126 KiB  left for other managers of fields, and for etcd's own
+//
+// What takes the most is a Pipeline of 64 environments, 512 targets and 64 gates with an open pull request in every environment. If
+// its applications and clusters have names of 128 characters, and everything else is as long as the schema allows, that is:
+//
+//	231 KiB  the spec
+//	953 KiB  the status, with texts of shortText and without history
+//
+// Package largest has it made by plans, and stored. With names of a usual length there is room for the whole history as well.
+const (
+	// mostBytes is how large a Pipeline may be with its status, as JSON, without its managed fields.
+	mostBytes = 1280 << 10
+
+	// longestText, in characters, bounds each text of a promotion's record, and longestPastText each text of the history.
+	longestText     = 2000
+	longestPastText = 200
+	// shortText, in characters, bounds each text of a status that would be too large otherwise.
+	shortText = 100
+	// longestMessage, in characters, bounds the message of a condition. The API refuses one of more than 32768 bytes.
+	longestMessage = 2 * longestText
+	// longestDescription is what every Git host takes as the text of a commit status.
+	longestDescription = 139
+	// mostApprovers is how many approvers a record names, in alphabetical order.
+	mostApprovers = 32
+)
+
+// CheckSize returns an error if the Pipeline has more environments or targets than the schema allows: it was stored before the schema
+// limited them. Nothing is looked up for such a Pipeline.
+func CheckSize(pipeline *pipelinesv1.Pipeline) error {
+	if n := len(pipeline.Spec.Environments); n > pipelinesv1.MaxEnvironments {
+		return fmt.Errorf("the Pipeline has %d environments, at most %d are allowed: split it", n, pipelinesv1.MaxEnvironments)
+	}
+	targets := 0
+	for i := range pipeline.Spec.Environments {
+		targets += len(pipeline.Spec.Environments[i].Targets)
+	}
+	if targets > pipelinesv1.MaxTargets {
+		return fmt.Errorf("the Pipeline has %d targets, at most %d are allowed: split it", targets, pipelinesv1.MaxTargets)
+	}
+	return nil
+}
+
+var errTooLarge = fmt.Errorf("the Pipeline would take more than %d KiB with its status: "+
+	"give it fewer targets or gates, shorter names or less metadata, or split it", mostBytes>>10)
+
+// refuse plans nothing for a Pipeline that is too large, and has its status shrink to what must not be forgotten: the last promotion into
+// each environment.
+func refuse(world World, why error) Plan {
+	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
+	p.takeRequests()
+	status := &p.pipeline.Status
+	status.Revision = ""
+	for name, env := range status.Environments {
+		if env.Promotion == nil {
+			delete(status.Environments, name)
+			continue
+		}
+		status.Environments[name] = &pipelinesv1.EnvironmentStatus{Promotion: env.Promotion}
+	}
+	bound(status, shortText)
+	p.stopped = new(stands(pipelinesv1.EnvironmentInvalid, "%s", why))
+	p.conclude(p.stopped)
+	return Plan{Status: *status}
+}
+
+// fit bounds the texts of the status, and has it give way if the Pipeline becomes too large otherwise: the history first, from its end,
+// and then the length of texts. It returns false if that is not enough.
+func (p *planner) fit() bool {
+	status := &p.pipeline.Status
+	bound(status, longestText)
+	excess := stored(p.pipeline) - mostBytes
+	for excess > 0 {
+		dropped := dropOldest(status)
+		if dropped == 0 {
+			bound(status, shortText)
+			return stored(p.pipeline) <= mostBytes
+		}
+		excess -= dropped
+	}
+	return true
+}
+
+// dropOldest drops the oldest record of all histories, and returns its size, or 0 if there is none.
+func dropOldest(status *pipelinesv1.PipelineStatus) int {
+	var oldest *pipelinesv1.EnvironmentStatus
+	var start time.Time
+	for _, name := range slices.Sorted(maps.Keys(status.Environments)) {
+		env := status.Environments[name]
+		if len(env.History) == 0 {
+			continue
+		}
+		if last := env.History[len(env.History)-1].StartTime.Time; oldest == nil || last.Before(start) {
+			oldest, start = env, last
+		}
+	}
+	if oldest == nil {
+		return 0
+	}
+	last := len(oldest.History) - 1
+	dropped := size(oldest.History[last])
+	oldest.History = oldest.History[:last]
+	return dropped
+}
+
+// stored is how many bytes a Pipeline takes without its managed fields.
+func stored(pipeline *pipelinesv1.Pipeline) int {
+	without := *pipeline
+	without.ManagedFields = nil
+	return size(&without)
+}
+
+// size is how many bytes a part of a Pipeline takes as JSON, as which the API server stores it.
+func size(part any) int {
+	content, err := json.Marshal(part)
+	if err != nil {
+		return math.MaxInt
+	}
+	return len(content)
+}
+
+// bound cuts the texts of a status to a number of characters, and the lists of approvers.
+func bound(status *pipelinesv1.PipelineStatus, most int) {
+	for i := range status.Conditions {
+		status.Conditions[i].Message = cut(status.Conditions[i].Message, 2*most)
+	}
+	for _, env := range status.Environments {
+		env.Message = cut(env.Message, most)
+		for i := range env.Targets {
+			env.Targets[i].Error = cut(env.Targets[i].Error, most)
+		}
+		if env.Promotion != nil {
+			boundRecord(env.Promotion, most)
+		}
+		for i := range env.History {
+			boundRecord(&env.History[i], min(most, longestPastText))
+		}
+	}
+}
+
+func boundRecord(record *pipelinesv1.PromotionRecord, most int) {
+	record.Approvers = record.Approvers[:min(len(record.Approvers), mostApprovers)]
+	for _, text := range textsOf(record) {
+		*text = cut(*text, most)
+	}
+}
+
+// textsOf returns all texts of a record that may quote others.
+func textsOf(record *pipelinesv1.PromotionRecord) []*string {
+	texts := []*string{&record.Message, &record.LastError}
+	for i := range record.Preconditions {
+		texts = append(texts, &record.Preconditions[i].Message)
+	}
+	for i := range record.Approvers {
+		texts = append(texts, &record.Approvers[i])
+	}
+	if pr := record.PullRequest; pr != nil {
+		texts = append(texts, &pr.Warning)
+		for _, step := range []*pipelinesv1.StepStatus{pr.Reporting, pr.Merging} {
+			if step != nil {
+				texts = append(texts, &step.LastError)
+			}
+		}
+	}
+	return texts
+}
+
+// cut makes one line of what others wrote, of a length that can be quoted.
+func cut(text string, most int) string {
+	return plaintext.Cut(plaintext.Line(text), most)
+}

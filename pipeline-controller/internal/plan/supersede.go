@@ -1,0 +1,135 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
+)
+
+// mayHavePullRequest tells whether a pull request of the promotion may be open. A failed attempt, or one whose end was never
+// recorded, may have left one.
+func mayHavePullRequest(record *pipelinesv1.PromotionRecord) bool {
+	return record != nil && !record.State.Ended() && record.Attempts > 0
+}
+
+// supersede ends the promotions of all revisions but the current one, in every environment, whether the run has come that
+// far or not: their pull requests must not be merged any more. One that was never attempted is of the revision's very name: what
+// people approve is what is written. While there is no current revision, and so nothing to take
+// their place, it ends only those into environments that have left the spec. What it has begun to withdraw is withdrawn to the
+// end, even if its revision is the current one again: a pull request that Sluice has closed was not given up by a person.
+func (p *planner) supersede(current string) {
+	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
+		status := p.pipeline.Status.Environments[name]
+		record := status.Promotion
+		if record == nil {
+			continue
+		}
+		wanted := p.pipeline.Environment(name) != nil && (current == "" || record.IsOf(current))
+		if wanted && (!record.Superseded || record.State == pipelinesv1.PromotionSucceeded) {
+			continue
+		}
+		if !mayHavePullRequest(record) {
+			archive(status)
+			continue
+		}
+		if p.pipeline.Environment(name) != nil && p.givenUp(name, record) {
+			continue // if the run stands there
+		}
+		why := "superseded by " + revision.Short(current)
+		if p.pipeline.Environment(name) == nil {
+			why = "the environment has left the Pipeline"
+		}
+		if p.usesPullRequests(name) {
+			p.withdraw(name, record, why)
+			continue
+		}
+		end(record, pipelinesv1.PromotionAbandoned, why, p.Now)
+		archive(status)
+	}
+}
+
+// withdraw is tried at once, whatever the promotion was waiting for until then.
+func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord, why string) {
+	if !record.Superseded {
+		record.Superseded, record.NextAttemptTime, record.LastError = true, nil, ""
+	}
+	if !p.tooSoon(record, record.NextAttemptTime) && p.claim(Withdraw, env, record) {
+		p.action.Why = why
+	}
+}
+
+// givenUp tells whether a person has asked for another promotion while this one can't be withdrawn, and no change of the spec could mend
+// that.
+func (p *planner) givenUp(env string, record *pipelinesv1.PromotionRecord) bool {
+	return p.forced && mayHavePullRequest(record) && record.Superseded && record.LastError != "" && p.elsewhere(env, record) && !p.rateLimited(record)
+}
+
+// giveUp ends a promotion that is not withdrawn.
+func (p *planner) giveUp(status *pipelinesv1.EnvironmentStatus) {
+	record := status.Promotion
+	end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("given up by a person: withdrawing it failed: %s; a pull request may still be open in %s",
+		record.LastError, record.Repository.URL), p.Now)
+	archive(status)
+}
+
+// superseding says what an environment waits for whose last promotion is yet to be withdrawn.
+func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) standing {
+	if p.rateLimited(record) {
+		return stands(pipelinesv1.EnvironmentFailed, "withdrawing the promotion of %s waits until %s, as the Git host asks",
+			revision.Short(record.Revision), nextTry(record))
+	}
+	if record.LastError != "" {
+		hint := ""
+		if p.elsewhere(env, record) {
+			hint = fmt.Sprintf("; %s is no longer named in the spec: mend its access, or force the promotion, which leaves what is open there", record.Repository.URL)
+		}
+		return stands(pipelinesv1.EnvironmentFailed, "withdrawing the promotion of %s failed: %s%s", revision.Short(record.Revision), record.LastError, hint)
+	}
+	return stands(pipelinesv1.EnvironmentPromoting, "withdrawing the promotion of %s", revision.Short(record.Revision))
+}
+
+// usesPullRequests tells whether the environment's last promotion is a pull request, whatever the spec says by now.
+func (p *planner) usesPullRequests(name string) bool {
+	if status := p.pipeline.Status.Environments[name]; status != nil && status.Promotion != nil && status.Promotion.Repository != nil {
+		return true
+	}
+	return p.pullRequestsInto(name) != nil
+}
+
+// pullRequestsInto returns how the spec has pull requests made for an environment; nil if it has none made.
+func (p *planner) pullRequestsInto(name string) *pipelinesv1.PullRequestPromotion {
+	if promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name)); promotion != nil {
+		return promotion.Strategy.PullRequest
+	}
+	return nil
+}
+
+// elsewhere tells whether the environment's last promotion was made in a repository that its spec no longer names, so that no change of
+// the spec can mend the access to it.
+func (p *planner) elsewhere(name string, record *pipelinesv1.PromotionRecord) bool {
+	if record.Repository == nil {
+		return false
+	}
+	configured := p.pullRequestsInto(name)
+	return configured == nil || !scm.SameRepository(configured.URL, record.Repository.URL)
+}

@@ -1,0 +1,149 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+const (
+	// mostRead is how many bytes of memory a response may take while it is read, and mostReadOfAll all that are read at the same time.
+	// A full page of pull requests with long bodies takes half of the former.
+	mostRead      = 64 << 20
+	mostReadOfAll = 2 * mostRead
+	// A text is in memory as the host sends it, as the decoder buffers it, which grows by doubling, and as a value. An object of a few
+	// bytes may have a hundred fields, and a value in a list takes more than the comma behind it.
+	readPerByte   = 4
+	readPerObject = 1 << 10
+	readPerValue  = 64
+)
+
+var (
+	errTooMuch     = fmt.Errorf("the response takes more than %d MiB of memory", mostRead>>20)
+	errTooMuchBoth = errors.New("too much is read from Git hosts at the same time, and most of it in this response")
+)
+
+// reading bounds the memory of all responses that are being read. Where they take too much, the one that takes the most is given up,
+// so that a host that sends much, or slowly, has nobody wait.
+type reading struct {
+	mu     sync.Mutex
+	size   int64
+	bodies map[*body]struct{}
+}
+
+func newReading() *reading { return &reading{bodies: map[*body]struct{}{}} }
+
+// body returns the body of a response to a request that cancel ends.
+func (r *reading) body(content io.ReadCloser, cancel context.CancelFunc) *body {
+	return &body{ReadCloser: content, all: r, cancel: cancel}
+}
+
+// grow gives a body more memory, or says why there is no more for it.
+func (r *reading) grow(b *body, size int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b.givenUp != nil {
+		return b.givenUp
+	}
+	r.bodies[b] = struct{}{}
+	b.size += size
+	r.size += size
+	if b.size > mostRead {
+		r.giveUp(b, errTooMuch)
+	}
+	for r.size > mostReadOfAll {
+		r.giveUp(r.largest(), errTooMuchBoth)
+	}
+	return b.givenUp
+}
+
+func (r *reading) largest() *body {
+	var largest *body
+	for candidate := range r.bodies {
+		if largest == nil || candidate.size > largest.size {
+			largest = candidate
+		}
+	}
+	return largest
+}
+
+// giveUp ends a request, whose body may be waited for at this moment.
+func (r *reading) giveUp(b *body, why error) {
+	b.givenUp = why
+	r.free(b)
+	b.cancel()
+}
+
+func (r *reading) free(b *body) {
+	r.size -= b.size
+	b.size = 0
+	delete(r.bodies, b)
+}
+
+// body is the body of a response in JSON.
+type body struct {
+	io.ReadCloser
+	all    *reading
+	cancel context.CancelFunc
+	// size and givenUp are guarded by all.mu.
+	size    int64
+	givenUp error
+
+	inText, isEscaped bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if givenUp := b.all.grow(b, b.weigh(p[:n])); givenUp != nil {
+		return 0, givenUp
+	}
+	return n, err
+}
+
+// Close frees what the body and the request take.
+func (b *body) Close() error {
+	b.all.mu.Lock()
+	b.all.free(b)
+	b.all.mu.Unlock()
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+// weigh returns how many bytes of memory a part of the body takes.
+func (b *body) weigh(part []byte) int64 {
+	weight := readPerByte * int64(len(part))
+	for _, c := range part {
+		switch {
+		case b.isEscaped:
+			b.isEscaped = false
+		case b.inText && c == '\\':
+			b.isEscaped = true
+		case c == '"':
+			b.inText = !b.inText
+		case b.inText:
+		case c == '{' || c == '[':
+			weight += readPerObject
+		case c == ',':
+			weight += readPerValue
+		}
+	}
+	return weight
+}
