@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/cli"
 )
 
@@ -36,7 +37,7 @@ func main() {
 	defer stop()
 
 	if err := cli.New(os.Args[0], version).ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "✗", err)
-		os.Exit(1)
+		fmt.Fprintln(os.Stderr, "✗", plaintext.Line(err.Error()))
+		os.Exit(cli.ExitCode(err))
 	}
 }

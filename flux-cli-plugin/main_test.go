@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
 var (
@@ -70,7 +70,7 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
-	if err := gatingv1alpha1.AddToScheme(scheme.Scheme); err != nil {
+	if err := gatingv1.AddToScheme(scheme.Scheme); err != nil {
 		panic(err)
 	}
 	if kube, err = client.New(config, client.Options{}); err != nil {
@@ -189,11 +189,11 @@ func TestOpenAndClose(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			gate := newGate(t, newNamespace(t), "freeze", func(gate *gatingv1alpha1.Gate) {
+			gate := newGate(t, newNamespace(t), "freeze", func(gate *gatingv1.Gate) {
 				gate.Spec.Closed = tt.closed
 				gate.Annotations = map[string]string{"team": "platform"}
 				if tt.reason != "" {
-					gate.Annotations[gatingv1alpha1.ReasonAnnotation] = tt.reason
+					gate.Annotations[gatingv1.ReasonAnnotation] = tt.reason
 				}
 			})
 
@@ -204,7 +204,7 @@ func TestOpenAndClose(t *testing.T) {
 			reread(t, gate)
 			wantAnnotations := map[string]string{"team": "platform"}
 			if tt.wantReason != "" {
-				wantAnnotations[gatingv1alpha1.ReasonAnnotation] = tt.wantReason
+				wantAnnotations[gatingv1.ReasonAnnotation] = tt.wantReason
 			}
 			g.Expect(gate.Spec.Closed).To(Equal(tt.wantClosed))
 			g.Expect(gate.Annotations).To(Equal(wantAnnotations))
@@ -254,7 +254,7 @@ func TestEveryPersistentFlagOfFluxIsAccepted(t *testing.T) {
 
 	for _, command := range []string{
 		"flux-open gate freeze", "flux-close gate freeze", "flux-approve promotion app",
-		"flux-gate list", "flux-gate get freeze", "flux-gate create freeze",
+		"flux-gate list", "flux-gate get freeze", "flux-gate sources", "flux-gate create freeze",
 		"flux-pipeline list", "flux-pipeline get app", "flux-pipeline why app", "flux-pipeline history app", "flux-pipeline approve app",
 	} {
 		t.Run(command, func(t *testing.T) {
@@ -385,6 +385,11 @@ func TestErrorsAreOneLine(t *testing.T) {
 			want:    "✗ unknown command \"door\" for \"flux close\"\n",
 		},
 		{
+			name:    "what gives orders to a terminal is left out",
+			command: "flux-close gate missing\x1b[2J\u202e -n " + nothing,
+			want:    "✗ gate missing[2J not found in " + nothing + " namespace, which has no gates\n",
+		},
+		{
 			name:    "a flag that does not exist is refused",
 			command: "flux-close gate freeze --force",
 			want:    "✗ unknown flag: --force\n",
@@ -424,15 +429,52 @@ func TestWaitsForGateController(t *testing.T) {
 
 	// No gate-controller runs here: this is what it writes.
 	reread(t, gate)
-	gate.Status = gatingv1alpha1.GateStatus{ObservedGeneration: gate.Generation, Sources: 3, Held: 2, Pipelines: 1}
-	g.Expect(kube.Status().Update(t.Context(), gate)).To(Succeed())
+	write := func(status gatingv1.GateStatus) {
+		gate.Status, gate.Status.ObservedGeneration = status, gate.Generation
+		g.Expect(kube.Status().Update(t.Context(), gate)).To(Succeed())
+	}
+	write(gatingv1.GateStatus{Sources: 3, Held: 1, Pending: 2})
+	g.Consistently(session, "1s").ShouldNot(gexec.Exit(), "two of three have yet to be held")
+	write(gatingv1.GateStatus{Sources: 3, Held: 4, HeldPromotions: 1, Pipelines: 1})
 
 	g.Eventually(session).Should(gexec.Exit(0))
-	g.Expect(session.Err).To(gbytes.Say(`✔ gate freeze is closed \(sources: 3, held so far: 2, pipelines: 1\)` + "\n"))
+	g.Expect(session.Err).To(gbytes.Say(`✔ gate freeze is closed: held 3 of 3 sources, 1 promotion held` + "\n"))
 
 	again := start(t, []string{"flux-close", "gate", "freeze", "-n", gate.Namespace})
 	g.Eventually(again).Should(gexec.Exit(0))
-	g.Expect(again.Err).To(gbytes.Say(`is closed already \(sources: 3, held so far: 2, pipelines: 1\)` + "\n"))
+	g.Expect(again.Err).To(gbytes.Say(`is closed already: held 3 of 3 sources, 1 promotion held` + "\n"))
+}
+
+func TestSaysWhatHasNotFollowedTheGate(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		command string
+		closed  bool
+		status  gatingv1.GateStatus
+		want    string
+	}{
+		{
+			name: "sources that could not be held", command: "flux-close",
+			status: gatingv1.GateStatus{Sources: 3, Held: 2, Refused: 1},
+			want:   "✗ gate freeze is closed, but holding failed for 1 of 3 sources: 'flux gate get freeze -n NAMESPACE' shows which\n",
+		},
+		{
+			name: "those that take too long", command: "flux-open", closed: true,
+			status: gatingv1.GateStatus{Sources: 3, Held: 2, HeldPromotions: 1, Pending: 2},
+			want:   "✗ gate freeze is open, but some have yet to follow: released 2 of 3 sources, 1 promotion held; 'flux gate get freeze -n NAMESPACE' shows which\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			gate := newGate(t, newNamespace(t), "freeze", func(gate *gatingv1.Gate) { gate.Spec.Closed = tt.closed })
+			gate.Status, gate.Status.ObservedGeneration = tt.status, gate.Generation+1
+			g.Expect(kube.Status().Update(t.Context(), gate)).To(Succeed())
+
+			session := start(t, []string{tt.command, "gate", "freeze", "--timeout=3s", "-n", gate.Namespace})
+			g.Eventually(session).Should(gexec.Exit(1))
+			g.Expect(string(session.Err.Contents())).To(HaveSuffix(strings.ReplaceAll(tt.want, "NAMESPACE", gate.Namespace)))
+		})
+	}
 }
 
 func TestSaysWhatIsMissingWhenGateControllerDoesNotAnswer(t *testing.T) {
@@ -490,7 +532,7 @@ func TestWarnsWhereGitHasTheLastWord(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			gate := newGate(t, newNamespace(t), "freeze", func(gate *gatingv1alpha1.Gate) {
+			gate := newGate(t, newNamespace(t), "freeze", func(gate *gatingv1.Gate) {
 				gate.Labels, gate.Annotations = tt.labels, tt.annotations
 			})
 
@@ -543,9 +585,14 @@ func TestCompletion(t *testing.T) {
 		{
 			name: "the commands of a verb are completed",
 			args: []string{"flux-pipeline", "__complete", ""},
-			want: "approve\tApprove a promotion\nget\tShow a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
+			want: "approve\tApprove a promotion\nclusters\tList the clusters that pipelines name\nget\tShow a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
 				"markers\tList, check and preview the markers of a checkout\n" +
-				"why\tSay why an environment does not run the revision\n:4\n",
+				"wait\tWait until a revision has arrived\nwhy\tSay why an environment does not run the revision\n:4\n",
+		},
+		{
+			name: "the commands about gates are completed",
+			args: []string{"flux-gate", "__complete", ""},
+			want: "create\tCreate a gate\nget\tShow a gate and what it holds\nhelp\tHelp about any command\nlist\tList gates\nsources\tList sources with their gates\n:4\n",
 		},
 		{
 			name: "the names of gates are completed where they are shown, too",
@@ -607,9 +654,9 @@ func newNamespace(t *testing.T) string {
 	return namespace.Name
 }
 
-func newGate(t *testing.T, namespace, name string, changes ...func(*gatingv1alpha1.Gate)) *gatingv1alpha1.Gate {
+func newGate(t *testing.T, namespace, name string, changes ...func(*gatingv1.Gate)) *gatingv1.Gate {
 	t.Helper()
-	gate := &gatingv1alpha1.Gate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	gate := &gatingv1.Gate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	for _, change := range changes {
 		change(gate)
 	}
@@ -617,11 +664,11 @@ func newGate(t *testing.T, namespace, name string, changes ...func(*gatingv1alph
 	return gate
 }
 
-func closed(gate *gatingv1alpha1.Gate) { gate.Spec.Closed = true }
+func closed(gate *gatingv1.Gate) { gate.Spec.Closed = true }
 
-func reread(t *testing.T, gate *gatingv1alpha1.Gate) {
+func reread(t *testing.T, gate *gatingv1.Gate) {
 	t.Helper()
-	fresh := &gatingv1alpha1.Gate{}
+	fresh := &gatingv1.Gate{}
 	NewWithT(t).Expect(kube.Get(t.Context(), client.ObjectKeyFromObject(gate), fresh)).To(Succeed())
 	*gate = *fresh
 }

@@ -75,10 +75,11 @@ func (s *story) closeGate(ctx context.Context) error {
 	}
 	return s.wait(ctx, "the source of prod to be held", func(ctx context.Context) (string, error) {
 		gate, err := s.world.Gate(ctx)
-		if err != nil || gate.Status.Held == 0 {
+		held := gate.Status.Held - gate.Status.HeldPromotions
+		if err != nil || held == 0 {
 			return "", err
 		}
-		return fmt.Sprintf("gate %s holds %d source: GitRepository app-prod fetches nothing new", gate.Name, gate.Status.Held), nil
+		return fmt.Sprintf("gate %s holds %d source: GitRepository app-prod fetches nothing new", gate.Name, held), nil
 	})
 }
 
@@ -144,7 +145,7 @@ func (s *story) promote(ctx context.Context, env string) error {
 	}
 	s.output("git diff main..."+opened.Branch, diff)
 	s.note("merging it")
-	if err := s.world.Merge(opened.Number); err != nil {
+	if err := s.world.Merge("fleet", opened.Number); err != nil {
 		return err
 	}
 	return s.seeVersion(ctx, env, nextVersion)

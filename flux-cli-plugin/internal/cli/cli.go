@@ -19,6 +19,7 @@ limitations under the License.
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -46,14 +47,15 @@ func New(program, version string) *cobra.Command {
 func newProgram(program, version string, outside outside) *cobra.Command {
 	flags := &clusterFlags{outside: outside}
 	verbs := []*cobra.Command{
-		newVerb("open", "Open what was closed", newTurnCommand(opening, flags)),
-		newVerb("close", "Close what was open", newTurnCommand(closing, flags)),
+		newVerb("open", "Open what was closed", newOpenGateCommand(flags)),
+		newVerb("close", "Close what was open", newCloseGateCommand(flags)),
 		newVerb("approve", "Approve what waits for a person", newApproveCommand("promotion PIPELINE", "flux approve promotion", flags)),
-		newVerb("gate", "List, get and create gates",
-			newGateListCommand(flags), newGateGetCommand(flags), newGateCreateCommand(flags)),
+		newVerb("gate", "List, get and create gates, and list the sources that they hold",
+			newGateListCommand(flags), newGateGetCommand(flags), newGateSourcesCommand(flags), newGateCreateCommand(flags)),
 		newVerb("pipeline", "List, get, explain and approve pipelines, and check their markers",
-			newPipelineListCommand(flags), newPipelineGetCommand(flags), newPipelineWhyCommand(flags), newPipelineHistoryCommand(flags),
-			newPipelineMarkersCommand(flags),
+			newPipelineListCommand(flags), newPipelineGetCommand(flags), newPipelineWhyCommand(flags), newPipelineWaitCommand(flags),
+			newPipelineHistoryCommand(flags),
+			newPipelineClustersCommand(flags), newPipelineMarkersCommand(flags),
 			newApproveCommand("approve PIPELINE", "flux pipeline approve", flags)),
 	}
 
@@ -92,4 +94,16 @@ func newVerb(name, short string, nouns ...*cobra.Command) *cobra.Command {
 	verb := &cobra.Command{Use: name, Short: short}
 	verb.AddCommand(nouns...)
 	return verb
+}
+
+func oneName(kind string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || args[0] == "":
+			return fmt.Errorf("%s name is required", kind)
+		case len(args) > 1:
+			return fmt.Errorf("one %s name is expected, got %d arguments: %s", kind, len(args), strings.Join(args, " "))
+		}
+		return nil
+	}
 }

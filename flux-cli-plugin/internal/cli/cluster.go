@@ -31,8 +31,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
-	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
 const (
@@ -40,7 +40,7 @@ const (
 	followKubeConfigEnv = "FLUX_NS_FOLLOWS_KUBE_CONTEXT"
 
 	// fieldOwner is the name under which flux's own commands change objects, whatever name this binary is called by.
-	fieldOwner = "flux"
+	fieldOwner = gatingv1.TurningManager
 )
 
 // clusterFlags are the persistent flags of flux, all of them and with the same defaults: flux hands them on unparsed.
@@ -148,6 +148,6 @@ func dial(cmd *cobra.Command, f *clusterFlags) (client.Client, error) {
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	err := errors.Join(gatingv1alpha1.AddToScheme(scheme), pipelinesv1alpha1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme))
+	err := errors.Join(gatingv1.AddToScheme(scheme), pipelinesv1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme))
 	return scheme, err
 }

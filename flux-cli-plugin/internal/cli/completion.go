@@ -24,8 +24,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
-	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
@@ -34,15 +35,15 @@ const completionTimeout = 5 * time.Second
 
 // completeGates offers the gates of the namespace, each with its state.
 func (f *clusterFlags) completeGates(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return f.complete(cmd, args, toComplete, &gatingv1alpha1.GateList{}, func(obj client.Object) string {
-		return stateOf(obj.(*gatingv1alpha1.Gate))
+	return f.complete(cmd, args, toComplete, &gatingv1.GateList{}, func(obj client.Object) string {
+		return stateOf(obj.(*gatingv1.Gate))
 	})
 }
 
 // completePipelines offers the pipelines of the namespace, each with the revision that travels.
 func (f *clusterFlags) completePipelines(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return f.complete(cmd, args, toComplete, &pipelinesv1alpha1.PipelineList{}, func(obj client.Object) string {
-		return revision.Short(obj.(*pipelinesv1alpha1.Pipeline).Status.Revision)
+	return f.complete(cmd, args, toComplete, &pipelinesv1.PipelineList{}, func(obj client.Object) string {
+		return revision.Short(obj.(*pipelinesv1.Pipeline).Status.Revision)
 	})
 }
 
@@ -56,7 +57,7 @@ func (f *clusterFlags) complete(cmd *cobra.Command, args []string, toComplete st
 		}
 		var completions []cobra.Completion
 		for _, obj := range items(objects) {
-			completions = append(completions, cobra.CompletionWithDesc(obj.GetName(), describe(obj)))
+			completions = append(completions, cobra.CompletionWithDesc(obj.GetName(), plaintext.Line(describe(obj))))
 		}
 		return completions, nil
 	})
@@ -68,7 +69,7 @@ func (f *clusterFlags) completeEnvironments(cmd *cobra.Command, args []string, t
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return f.offer(cmd, toComplete, func(ctx context.Context, kube client.Client, namespace string) ([]cobra.Completion, error) {
-		pipeline := &pipelinesv1alpha1.Pipeline{}
+		pipeline := &pipelinesv1.Pipeline{}
 		if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, pipeline); err != nil {
 			return nil, err
 		}
@@ -78,7 +79,9 @@ func (f *clusterFlags) completeEnvironments(cmd *cobra.Command, args []string, t
 			if waiting := waitingRevision(pipeline, env.Name); waiting != "" {
 				description = revision.Short(waiting) + " waits for approval"
 			}
-			completions = append(completions, cobra.CompletionWithDesc(env.Name, description))
+			if env.HasValidName() {
+				completions = append(completions, cobra.CompletionWithDesc(env.Name, plaintext.Line(description)))
+			}
 		}
 		return completions, nil
 	})

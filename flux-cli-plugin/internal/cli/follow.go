@@ -23,12 +23,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
@@ -87,45 +85,37 @@ func (c *approveCommand) follow(ctx context.Context, kube client.Client, log log
 
 // progress tells where the promotion is, by the pipeline as it was last read.
 func (p *candidate) progress(by string, now time.Time) (step, string) {
-	current, record := p.pipeline.Status.Revision, recordOf(p.pipeline, p.env)
-	switch {
-	case current != "" && !revision.Equal(current, p.revision):
-		return ended, fmt.Sprintf("%s has taken the place of %s", revision.Short(current), revision.Short(p.revision))
-	case p.pipeline.Spec.Suspend || current == "" || p.standsElsewhere():
-		return waits, why.Line(p.pipeline, p.env, now)
-	case record == nil || !revision.Equal(record.Revision, p.revision):
+	promoted, record := p.pipeline.Status.RevisionInto(p.env), recordOf(p.pipeline, p.env)
+	if promoted != "" && promoted != p.revision {
+		return ended, fmt.Sprintf("%s has taken the place of %s", revision.Short(promoted), revision.Short(p.revision))
+	}
+	status := p.pipeline.Status.Environments[p.env]
+	if status == nil || status.State == "" || record == nil {
 		return unseen, ""
 	}
-	switch record.State {
-	case pipelinesv1alpha1.PromotionCreated:
-		return done, fmt.Sprintf("pull request %s waits to be merged", why.PullRequestURL(record))
-	case pipelinesv1alpha1.PromotionSucceeded:
+	line := why.Line(p.pipeline, p.env, now)
+	switch status.State {
+	case pipelinesv1.EnvironmentPullRequestOpen:
+		return done, record.Message
+	case pipelinesv1.EnvironmentPromoted:
 		return done, fmt.Sprintf("%s is promoted into %s: %s", revision.Short(p.revision), p.env, record.Message)
-	case pipelinesv1alpha1.PromotionAbandoned:
-		return ended, why.Line(p.pipeline, p.env, now)
+	case pipelinesv1.EnvironmentAbandoned, pipelinesv1.EnvironmentRolledBack:
+		return ended, line
+	case pipelinesv1.EnvironmentWaiting, pipelinesv1.EnvironmentPromoting, pipelinesv1.EnvironmentFailed:
+		return p.attempted(record, by, line)
 	}
-	switch {
-	case !slices.Contains(record.Approvers, by):
-		return unseen, ""
-	case slices.ContainsFunc(record.Preconditions, func(c pipelinesv1alpha1.PreconditionStatus) bool { return !c.Met }):
-		return waits, why.Line(p.pipeline, p.env, now)
-	case record.NextAttemptTime != nil || record.RateLimitedUntil != nil:
-		return ended, why.Line(p.pipeline, p.env, now)
-	default:
-		return underWay, ""
-	}
+	return waits, line
 }
 
-// standsElsewhere tells whether the revision stands at something that comes before this promotion.
-func (p *candidate) standsElsewhere() bool {
-	ready := apimeta.FindStatusCondition(p.pipeline.Status.Conditions, meta.ReadyCondition)
-	if ready == nil {
-		return false
+// attempted tells where a promotion is whose turn it is: from its own approval on, and not what came of attempts before that.
+func (p *candidate) attempted(record *pipelinesv1.PromotionRecord, by, line string) (step, string) {
+	switch state := p.pipeline.Status.Environments[p.env].State; {
+	case record.Revision != p.revision || !slices.Contains(record.Approvers, by):
+		return unseen, ""
+	case slices.ContainsFunc(record.Preconditions, func(c pipelinesv1.PreconditionStatus) bool { return !c.Met }):
+		return waits, line
+	case state == pipelinesv1.EnvironmentFailed:
+		return ended, line
 	}
-	switch ready.Reason {
-	case pipelinesv1alpha1.EnvironmentNotReadyReason, pipelinesv1alpha1.TargetNotReadableReason, pipelinesv1alpha1.RollingOutReason,
-		pipelinesv1alpha1.InvalidSpecReason, pipelinesv1alpha1.UpToDateReason:
-		return true
-	}
-	return false
+	return underWay, ""
 }

@@ -19,32 +19,34 @@ package cli
 import (
 	"strings"
 
-	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
 // What kustomize-controller writes on the objects that it applies, and what tells it to leave one alone.
-const (
-	kustomizationNameLabel      = "kustomize.toolkit.fluxcd.io/name"
-	kustomizationNamespaceLabel = "kustomize.toolkit.fluxcd.io/namespace"
-	kustomizationReconcile      = "kustomize.toolkit.fluxcd.io/reconcile"
-	kustomizationSSA            = "kustomize.toolkit.fluxcd.io/ssa"
+var (
+	kustomizationNameLabel      = kustomizev1.GroupVersion.Group + "/name"
+	kustomizationNamespaceLabel = kustomizev1.GroupVersion.Group + "/namespace"
+	kustomizationReconcile      = kustomizev1.GroupVersion.Group + "/reconcile"
+	kustomizationSSA            = kustomizev1.GroupVersion.Group + "/ssa"
 )
 
 // warnOfGit says so where Git will have the last word about the gate: kustomize-controller forces the fields that it applies
 // back to what Git says at each reconciliation, whoever changed them.
-func warnOfGit(log logger, gate *gatingv1alpha1.Gate) {
+func warnOfGit(log logger, gate *gatingv1.Gate) {
 	name := gate.Labels[kustomizationNameLabel]
 	if name == "" || leftAlone(gate.Labels) || leftAlone(gate.Annotations) {
 		return
 	}
 	log.warningf("Kustomization %s/%s applies this gate from Git, and its next reconciliation sets spec.closed to what Git says. "+
-		"Change it there too, or keep it out of Git's hands: annotate the gate in Git with '%s: IfNotPresent', or list /spec/closed in the Kustomization's spec.ignore",
-		gate.Labels[kustomizationNamespaceLabel], name, kustomizationSSA)
+		"Change it there too, or keep it out of Git's hands: annotate the gate in Git with '%s: %s', or list /spec/closed in the Kustomization's spec.ignore",
+		gate.Labels[kustomizationNamespaceLabel], name, kustomizationSSA, kustomizev1.IfNotPresentValue)
 }
 
 // leftAlone tells whether kustomize-controller, which reads these in labels as well as in annotations, skips the object.
 func leftAlone(metadata map[string]string) bool {
 	ssa := metadata[kustomizationSSA]
-	return strings.EqualFold(metadata[kustomizationReconcile], "disabled") ||
-		strings.EqualFold(ssa, "Ignore") || strings.EqualFold(ssa, "IfNotPresent")
+	return strings.EqualFold(metadata[kustomizationReconcile], kustomizev1.DisabledValue) ||
+		strings.EqualFold(ssa, kustomizev1.IgnoreValue) || strings.EqualFold(ssa, kustomizev1.IfNotPresentValue)
 }

@@ -22,7 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
 // logger writes the progress lines of a command with the signs that flux uses, to standard error as flux does.
@@ -40,7 +40,7 @@ func (l logger) warningf(format string, a ...any)  { l.printf("⚠️", format, 
 
 // detailf writes a line below the one before, about one thing of it.
 func (l logger) detailf(name, format string, a ...any) {
-	fmt.Fprintf(l.out, "  %-16s%s\n", name+":", why.OneLine(fmt.Sprintf(format, a...)))
+	fmt.Fprintf(l.out, "  %-16s%s\n", name+":", plaintext.Line(fmt.Sprintf(format, a...)))
 }
 
 // nothingf tells that a list is empty, which is no error.
@@ -53,5 +53,5 @@ func (l logger) nothingf(noun, namespace string, all bool) {
 }
 
 func (l logger) printf(sign, format string, a ...any) {
-	fmt.Fprintln(l.out, sign, fmt.Sprintf(format, a...))
+	fmt.Fprintln(l.out, sign, plaintext.Line(fmt.Sprintf(format, a...)))
 }

@@ -21,8 +21,11 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
-	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
 // none is shown where there is nothing to show in a column.
@@ -34,13 +37,28 @@ func printTable(out io.Writer, headings []string, rows [][]string) error {
 	for _, row := range append([][]string{headings}, rows...) {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			if cells[i] = why.OneLine(cell); cells[i] == "" {
+			if cells[i] = plaintext.Line(cell); cells[i] == "" {
 				cells[i] = none
 			}
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()
+}
+
+// prefixed puts the namespace before the other columns if all namespaces are listed.
+func prefixed(all bool, namespace string, columns ...string) []string {
+	if all {
+		return append([]string{namespace}, columns...)
+	}
+	return columns
+}
+
+func timeOf(at *metav1.Time) string {
+	if at == nil || at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 // tree is a line with lines below it.
@@ -54,7 +72,7 @@ func leaf(format string, args ...any) tree { return tree{line: fmt.Sprintf(forma
 func (t *tree) add(branch tree) { t.branches = append(t.branches, branch) }
 
 func (t *tree) print(out io.Writer) error {
-	if _, err := fmt.Fprintln(out, why.OneLine(t.line)); err != nil {
+	if _, err := fmt.Fprintln(out, plaintext.Line(t.line)); err != nil {
 		return err
 	}
 	return t.printBranches(out, "")
@@ -67,7 +85,7 @@ func (t *tree) printBranches(out io.Writer, indent string) error {
 		if i == len(t.branches)-1 {
 			joint, below = "└── ", "    "
 		}
-		if _, err := fmt.Fprintln(out, indent+joint+why.OneLine(branch.line)); err != nil {
+		if _, err := fmt.Fprintln(out, indent+joint+plaintext.Line(branch.line)); err != nil {
 			return err
 		}
 		if err := branch.printBranches(out, indent+below); err != nil {

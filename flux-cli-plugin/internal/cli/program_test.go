@@ -138,3 +138,33 @@ func (c cluster) interceptors() interceptor.Funcs {
 func forbidden(resource, name, message string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Group: "pipelines.weave.works", Resource: resource}, name, errors.New(message))
 }
+
+// commandTest is a command line, and what it says.
+type commandTest struct {
+	name    string
+	command string
+	objects []client.Object
+	// refuse is that of the cluster.
+	refuse  func(verb string, obj any) error
+	wantOut string
+	wantErr string
+	// wantLog is what goes to standard error.
+	wantLog string
+}
+
+func testCommands(t *testing.T, tests []commandTest) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			stdout, stderr, err := cluster{objects: tt.objects, refuse: tt.refuse}.run(t, strings.Fields(tt.command)...)
+			if tt.wantErr == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(tt.wantErr))
+			}
+			g.Expect(stdout).To(Equal(strings.TrimPrefix(tt.wantOut, "\n")))
+			g.Expect(stderr).To(Equal(tt.wantLog))
+		})
+	}
+}

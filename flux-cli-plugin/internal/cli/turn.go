@@ -21,16 +21,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	gatingv1alpha1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
-	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
 const pollInterval = 500 * time.Millisecond
@@ -40,21 +41,7 @@ type direction struct {
 	closed                          bool
 	verb, title, doing, done, state string
 	effect                          string
-	held                            string
 }
-
-var (
-	opening = direction{
-		closed: false, verb: "open", title: "Open", doing: "opening", done: "opened", state: "open",
-		effect: "What it held back goes on by itself, unless another gate holds it too.",
-		held:   "still held",
-	}
-	closing = direction{
-		closed: true, verb: "close", title: "Close", doing: "closing", done: "closed", state: "closed",
-		effect: "Sources that name it publish nothing new and promotions that name it wait, until it is opened again.",
-		held:   "held so far",
-	}
-)
 
 // turnCommand opens or closes one gate.
 type turnCommand struct {
@@ -69,12 +56,12 @@ func newTurnCommand(direction direction, cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gate NAME",
 		Short: direction.title + " a gate",
-		Long: fmt.Sprintf(`%s a gate, and wait until gate-controller has seen it. %s
+		Long: fmt.Sprintf(`%s a gate, and wait until what names it has followed. %s
 
 The reason is kept in the annotation %s of the gate, and every message
 about the gate carries it. A gate that changes its state without --reason loses the reason that it had, which spoke of
 the other state. A gate that is %s already keeps its reason, unless --reason gives a new one.`,
-			direction.title, direction.effect, gatingv1alpha1.ReasonAnnotation, direction.state),
+			direction.title, direction.effect, gatingv1.ReasonAnnotation, direction.state),
 		Example: fmt.Sprintf(`  # %[2]s the gate 'change-freeze' in the flux-system namespace
   flux %[1]s gate change-freeze
 
@@ -88,20 +75,8 @@ the other state. A gate that is %s already keeps its reason, unless --reason giv
 		RunE:              turn.run,
 	}
 	cmd.Flags().StringVar(&turn.reason, "reason", "", "why the gate is "+direction.state+", on one line")
-	cmd.Flags().BoolVar(&turn.wait, "wait", true, "wait until gate-controller has seen the change")
+	cmd.Flags().BoolVar(&turn.wait, "wait", true, "wait until all sources and promotions have followed the gate")
 	return cmd
-}
-
-func oneName(kind string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0 || args[0] == "":
-			return fmt.Errorf("%s name is required", kind)
-		case len(args) > 1:
-			return fmt.Errorf("one %s name is expected, got %d arguments: %s", kind, len(args), strings.Join(args, " "))
-		}
-		return nil
-	}
 }
 
 func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
@@ -118,24 +93,16 @@ func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 
-	reason := why.OneLine(c.reason)
+	reason := plaintext.Line(c.reason)
 	turned := gate.Spec.Closed != c.closed
-	explained := cmd.Flags().Changed("reason") && reason != gate.Annotations[gatingv1alpha1.ReasonAnnotation]
+	explained := cmd.Flags().Changed("reason") && reason != gate.Annotations[gatingv1.ReasonAnnotation]
 	if !turned && !explained {
 		log.successf("gate %s in %s namespace is %s already%s", gate.Name, namespace, c.state, c.counts(gate))
 		return nil
 	}
 
-	log.actionf("%s gate %s in %s namespace", c.doing, gate.Name, namespace)
-	patch, err := c.patch(reason)
-	if err != nil {
+	if err := c.turn(ctx, kube, log, gate, reason); err != nil {
 		return err
-	}
-	if c.cluster.verbose {
-		log.generatef("%s", patch)
-	}
-	if err := kube.Patch(ctx, gate, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("%s gate %s failed: %w", c.doing, args[0], err)
 	}
 	if turned {
 		log.successf("gate %s", c.done)
@@ -148,55 +115,115 @@ func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	log.waitingf("waiting for gate reconciliation")
-	if err := waitObserved(ctx, kube, gate); err != nil {
+	if err := c.waitFollowed(ctx, kube, gate); err != nil {
 		return fmt.Errorf("gate %s is %s, but %w", args[0], c.state, err)
 	}
 	log.successf("gate %s is %s%s", gate.Name, c.state, c.counts(gate))
 	return nil
 }
 
-// patch sets the switch and the reason, and says nothing of any other field, so that it needs no lock. An empty reason
-// removes the one that is there.
-func (c *turnCommand) patch(reason string) ([]byte, error) {
-	annotations := map[string]any{gatingv1alpha1.ReasonAnnotation: nil}
-	if reason != "" {
-		annotations[gatingv1alpha1.ReasonAnnotation] = reason
+// turn sets the gate's switch and reason.
+func (c *turnCommand) turn(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, reason string) error {
+	name := gate.Name // what is refused leaves nothing of the gate
+	log.actionf("%s gate %s in %s namespace", c.doing, name, gate.Namespace)
+	var err error
+	if reason == "" {
+		err = c.turnWithout(ctx, kube, log, gate)
+	} else {
+		err = c.turnFor(ctx, kube, log, gate, reason)
 	}
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": annotations},
+	if err != nil {
+		return fmt.Errorf("%s gate %s failed: %w", c.doing, name, err)
+	}
+	return nil
+}
+
+// turnWithout sets the switch, and removes the reason that is there, whoever gave it. It says nothing of any other field, so that it needs no
+// lock.
+func (c *turnCommand) turnWithout(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) error {
+	patch, err := c.show(log, map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{gatingv1.ReasonAnnotation: nil}},
 		"spec":     map[string]any{"closed": c.closed},
 	})
+	if err != nil {
+		return err
+	}
+	return kube.Patch(ctx, gate, client.RawPatch(types.MergePatchType, patch))
 }
 
-// counts tells whom the gate matters to, once gate-controller has looked at the gate as it is now. Its sources follow one by
-// one, so that the number of those held may be on its way.
-func (c *turnCommand) counts(gate *gatingv1alpha1.Gate) string {
-	if gate.Status.ObservedGeneration < gate.Generation {
+// turnFor applies the switch and the reason, and so owns both of them: when somebody else turns the gate, the reason counts no longer.
+func (c *turnCommand) turnFor(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, reason string) error {
+	wanted := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": gatingv1.GroupVersion.String(),
+		"kind":       gatingv1.GateKind,
+		// Apply would create a gate that was deleted a moment ago; with the UID it fails instead.
+		"metadata": map[string]any{
+			"name": gate.Name, "namespace": gate.Namespace, "uid": string(gate.UID),
+			"annotations": map[string]any{gatingv1.ReasonAnnotation: reason},
+		},
+		"spec": map[string]any{"closed": c.closed},
+	}}
+	if _, err := c.show(log, wanted.Object); err != nil {
+		return err
+	}
+	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.ForceOwnership); err != nil {
+		return err
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, gate)
+}
+
+// show returns what is sent, and shows it if that is asked for.
+func (c *turnCommand) show(log logger, sent map[string]any) ([]byte, error) {
+	text, err := json.Marshal(sent)
+	if err == nil && c.cluster.verbose {
+		log.generatef("%s", text)
+	}
+	return text, err
+}
+
+// counts tells what has followed the gate, once gate-controller has looked at the gate as it is now.
+func (c *turnCommand) counts(gate *gatingv1.Gate) string {
+	status := &gate.Status
+	if status.ObservedGeneration < gate.Generation {
 		return ""
 	}
-	return fmt.Sprintf(" (sources: %d, %s: %d, pipelines: %d)",
-		gate.Status.Sources, c.held, gate.Status.Held, gate.Status.Pipelines)
+	held := status.Held - status.HeldPromotions
+	text := fmt.Sprintf(": held %d of %s", held, many(status.Sources, "source"))
+	if !c.closed {
+		text = fmt.Sprintf(": released %d of %s", status.Sources-held, many(status.Sources, "source"))
+	}
+	if status.HeldPromotions > 0 {
+		text += fmt.Sprintf(", %s held", many(status.HeldPromotions, "promotion"))
+	}
+	return text
 }
 
-func getGate(ctx context.Context, kube client.Client, key client.ObjectKey) (*gatingv1alpha1.Gate, error) {
-	gate := &gatingv1alpha1.Gate{}
-	return gate, get(ctx, kube, "gate", key, gate, &gatingv1alpha1.GateList{})
+func many(n int32, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// waitObserved reads the gate until gate-controller's status describes the generation that the gate has now, or a later one.
-func waitObserved(ctx context.Context, kube client.Client, gate *gatingv1alpha1.Gate) error {
-	generation := gate.Generation
+// waitFollowed reads the gate until all sources and promotions have followed it, by gate-controller's status of the generation that the gate has
+// now, or of a later one. Those that could not be held are an error.
+func (c *turnCommand) waitFollowed(ctx context.Context, kube client.Client, gate *gatingv1.Gate) error {
+	generation, status := gate.Generation, &gate.Status
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		err := kube.Get(ctx, client.ObjectKeyFromObject(gate), gate)
-		return gate.Status.ObservedGeneration >= generation, err
+		return status.ObservedGeneration >= generation && status.Pending == 0, err
 	})
+	look := fmt.Sprintf("'flux gate get %s -n %s' shows which", gate.Name, gate.Namespace)
 	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() == nil:
+		return fmt.Errorf("waiting for gate-controller failed: %w", err)
+	case err != nil && status.ObservedGeneration < generation:
 		return errors.New("gate-controller has not seen it yet: does it run? " +
 			"(kubectl get deployments --all-namespaces --field-selector metadata.name=gate-controller)")
-	default:
-		return fmt.Errorf("waiting for gate-controller failed: %w", err)
+	case err != nil:
+		return fmt.Errorf("some have yet to follow%s; %s", c.counts(gate), look)
+	case c.closed && status.Refused > 0:
+		return fmt.Errorf("holding failed for %d of %s: %s", status.Refused, many(status.Sources, "source"), look)
 	}
+	return nil
 }

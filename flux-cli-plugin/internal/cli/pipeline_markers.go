@@ -27,7 +27,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-toolkit/sluice/api/marker"
-	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
 // pipelineMarkersCommand lists the markers of a checkout. It asks no cluster.
@@ -51,16 +51,21 @@ func newPipelineMarkersCommand(cluster *clusterFlags) *cobra.Command {
 		Long: `List the markers in the YAML files of a directory, with what is wrong with them, if anything. Nothing but the files is asked,
 and nothing is written. The exit code is 1 if anything is wrong.
 
-It reads what pipeline-controller would read of a commit of these files: those that end in .yaml or .yml and are no larger
-than 1 MiB, and neither what symbolic links point to nor submodules.`,
+PATH is a directory or a file. Where the strategy of a Pipeline has a path, give that one: a promotion sets no other markers.
+
+It reads what pipeline-controller would read of a commit of these files: those that end in .yaml or .yml, and neither what
+symbolic links point to nor submodules. Markers are not set in files larger than 8 MiB.`,
 		Example: `  # List and check the markers of the checkout that this is
   flux pipeline markers
 
   # What would a promotion into prod change?
-  flux pipeline markers --env prod --set v1.2.3@sha1:2e5d0003aa4f0bd8ddcb2ff4d1ac1c6d0f2f6a31`,
+  flux pipeline markers --env prod --set v1.2.3@sha1:2e5d0003aa4f0bd8ddcb2ff4d1ac1c6d0f2f6a31
+
+  # The same where the Pipeline has the path ./apps/prod
+  flux pipeline markers ./apps/prod --env prod --set v1.2.3@sha1:2e5d0003aa4f0bd8ddcb2ff4d1ac1c6d0f2f6a31`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
+			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: command.run,
 	}
@@ -113,16 +118,18 @@ func wrongOf(found []foundMarker) int {
 	return wrong
 }
 
-// find returns the markers in the files below dir, which may be a link itself.
-func (c *pipelineMarkersCommand) find(dir string) ([]foundMarker, error) {
-	if info, err := os.Stat(dir); err != nil {
+// find returns the markers in a file or in the files below a directory. Either may be a link itself.
+func (c *pipelineMarkersCommand) find(at string) ([]foundMarker, error) {
+	dir, below := at, "."
+	if info, err := os.Stat(at); err != nil {
 		return nil, err
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("%s is not a directory", dir)
+		dir, below = filepath.Split(filepath.Clean(at))
+		dir = filepath.Clean(dir)
 	}
 	files := os.DirFS(dir)
 	var found []foundMarker
-	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, below, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -132,19 +139,34 @@ func (c *pipelineMarkersCommand) find(dir string) ([]foundMarker, error) {
 			return nil
 		}
 		info, err := entry.Info()
-		if err != nil || !marker.MayHold(name, info.Size()) {
+		if err != nil || !marker.MayHold(name) {
 			return err
 		}
-		content, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		for _, m := range marker.List(content, c.only, c.set) {
+		markers, err := c.markersOf(files, name, info.Size())
+		for _, m := range markers {
 			found = append(found, foundMarker{Marker: m, file: filepath.Join(dir, filepath.FromSlash(name))})
 		}
-		return nil
+		return err
 	})
 	return found, err
+}
+
+// markersOf returns the markers of a file. One that is too large stands for all, and is not read into memory.
+func (c *pipelineMarkersCommand) markersOf(files fs.FS, name string, size int64) ([]marker.Marker, error) {
+	tooLarge := marker.CheckSize(size)
+	if tooLarge == nil {
+		content, err := fs.ReadFile(files, name)
+		return marker.List(content, c.only, c.set), err
+	}
+	file, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	line, _, err := marker.Search(file, c.only)
+	if err := errors.Join(err, file.Close()); err != nil || line == 0 {
+		return nil, err
+	}
+	return []marker.Marker{{Line: line, Err: tooLarge}}, nil
 }
 
 // skipRepositories skips what is Git's own, and other repositories: the commit holds none of their files.
@@ -187,12 +209,12 @@ func printChanges(cmd *cobra.Command, found []foundMarker) {
 	for _, m := range found {
 		switch {
 		case m.Err != nil:
-			log.printf("✗", "%s: %s", location(m.file, m.Line), why.OneLine(m.Err.Error()))
+			log.printf("✗", "%s: %s", location(m.file, m.Line), plaintext.Line(m.Err.Error()))
 		case m.Old != m.New:
 			change := fmt.Sprintf("%s: %s → %s", location(m.file, m.FieldLine), m.Old, m.New)
 			// Two markers may ask for the same.
 			if change != last {
-				fmt.Fprintln(cmd.OutOrStdout(), why.OneLine(change))
+				fmt.Fprintln(cmd.OutOrStdout(), plaintext.Line(change))
 			}
 			last = change
 		}

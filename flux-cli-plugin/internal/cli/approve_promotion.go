@@ -29,7 +29,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
@@ -53,9 +53,13 @@ func newApproveCommand(use, words string, cluster *clusterFlags) *cobra.Command 
 		Long: `Approve the promotion that waits for it in an environment of a pipeline: show what would be approved, ask, make a
 PromotionApproval in your own name, and wait until the promotion has gone on, or until it waits for something else.
 
-An approval is for one revision. It needs the verb 'approve' on the pipeline, and 'create' on promotionapprovals.`,
+An approval is for one revision by the name that is shown, and not for another name of the same commit. It needs the verb
+'approve' on the pipeline, and 'create' on promotionapprovals.`,
 		Example: fmt.Sprintf(`  # Look at what waits for approval into prod, and approve it
   %[1]s app --env prod
+
+  # Approve what waits, if that is in one environment only
+  %[1]s app
 
   # Approve one revision without being asked, as scripts do
   %[1]s app --env prod --yes --revision "$REVISION" --comment "change 4711"`, words),
@@ -63,8 +67,8 @@ An approval is for one revision. It needs the verb 'approve' on the pipeline, an
 		ValidArgsFunction: cluster.completePipelines,
 		RunE:              approve.run,
 	}
-	approve.bindEnv(cmd, "the environment that is promoted into")
-	cmd.Flags().StringVar(&approve.revision, "revision", "", "approve only this revision: if another one waits, approve nothing")
+	approve.bindEnv(cmd, "the environment that is promoted into; by default the one in which a promotion waits for approval")
+	cmd.Flags().StringVar(&approve.revision, "revision", "", "approve only this revision, or the one of this tag, or of seven digits or more of its commit: if another one waits, approve nothing")
 	cmd.Flags().StringVar(&approve.comment, "comment", "", "a comment for those who read the approval later")
 	cmd.Flags().BoolVarP(&approve.yes, "yes", "y", false, "don't ask")
 	cmd.Flags().BoolVar(&approve.wait, "wait", true, "wait until the promotion has gone on")
@@ -78,17 +82,18 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: args[0]}
-	waiting, err := c.find(cmd.Context(), kube, key, c.revision)
+	waiting, err := c.find(cmd.Context(), kube, key, c.revision, revision.Matches)
 	if err != nil {
 		return err
 	}
+	c.env = waiting.env
 	waiting.show(log)
 	if !c.yes {
 		if err := c.ask(cmd, waiting); err != nil {
 			return err
 		}
 		// The answer was to what was shown, and may have taken its time.
-		if waiting, err = c.find(cmd.Context(), kube, key, waiting.revision); err != nil {
+		if waiting, err = c.find(cmd.Context(), kube, key, waiting.revision, revision.Names); err != nil {
 			return err
 		}
 	}
@@ -101,29 +106,22 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 
 // candidate is a promotion that waits for approval.
 type candidate struct {
-	pipeline *pipelinesv1alpha1.Pipeline
+	pipeline *pipelinesv1.Pipeline
 	env      string
 	revision string
 }
 
-// waitingRevision returns the revision that waits for approval into an environment; empty if none does.
-func waitingRevision(pipeline *pipelinesv1alpha1.Pipeline, env string) string {
-	if status := pipeline.Status.Environments[env]; status != nil {
-		return status.WaitingApproval.Revision
-	}
-	return ""
-}
-
-// find returns the promotion that waits for approval. If a revision is wanted, it has to be the one that waits.
-func (c *approveCommand) find(ctx context.Context, kube client.Client, key client.ObjectKey, wanted string) (*candidate, error) {
+// find returns the promotion that waits for approval. If a revision is wanted, it has to match the one that waits.
+func (c *approveCommand) find(ctx context.Context, kube client.Client, key client.ObjectKey, wanted string, match func(wanted, waiting string) bool) (*candidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cluster.timeout)
 	defer cancel()
 	pipeline, err := getPipeline(ctx, kube, key)
 	if err != nil {
 		return nil, err
 	}
+	wants := func(waiting string) bool { return wanted == "" || match(wanted, waiting) }
 	if c.env == "" {
-		return nil, fmt.Errorf("--env is required: %s", allWaiting(pipeline))
+		return c.findAnywhere(pipeline, wanted, wants)
 	}
 	if err := checkEnvironment(pipeline, c.env); err != nil {
 		return nil, err
@@ -132,31 +130,42 @@ func (c *approveCommand) find(ctx context.Context, kube client.Client, key clien
 	switch {
 	case waiting == "":
 		return nil, fmt.Errorf("nothing waits for approval in environment %s of pipeline %s: %s", c.env, pipeline.Name, why.Line(pipeline, c.env, c.cluster.now()))
-	case wanted != "" && !revision.Equal(wanted, waiting):
+	case !wants(waiting):
 		return nil, fmt.Errorf("revision %s is not the one that waits for approval in environment %s of pipeline %s, which is %s", wanted, c.env, pipeline.Name, waiting)
 	}
 	return &candidate{pipeline: pipeline, env: c.env, revision: waiting}, nil
 }
 
-// allWaiting names what waits for approval in any environment.
-func allWaiting(pipeline *pipelinesv1alpha1.Pipeline) string {
+// findAnywhere returns the one promotion that waits for approval, into whichever environment.
+func (c *approveCommand) findAnywhere(pipeline *pipelinesv1.Pipeline, wanted string, wants func(waiting string) bool) (*candidate, error) {
+	var found []*candidate
 	var all []string
 	for _, env := range pipeline.Spec.Environments {
-		if waiting := waitingRevision(pipeline, env.Name); waiting != "" {
-			all = append(all, fmt.Sprintf("%s in %s", revision.Short(waiting), env.Name))
+		waiting := waitingRevision(pipeline, env.Name)
+		if waiting == "" {
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s in %s", revision.Short(waiting), env.Name))
+		if wants(waiting) {
+			found = append(found, &candidate{pipeline: pipeline, env: env.Name, revision: waiting})
 		}
 	}
-	if len(all) == 0 {
-		return fmt.Sprintf("nothing waits for approval in pipeline %s", pipeline.Name)
+	switch {
+	case len(all) == 0:
+		return nil, fmt.Errorf("nothing waits for approval in pipeline %s: %s", pipeline.Name, why.Line(pipeline, why.Lagging(pipeline), c.cluster.now()))
+	case len(found) == 0:
+		return nil, fmt.Errorf("revision %s does not wait for approval in pipeline %s; waiting for approval: %s", wanted, pipeline.Name, strings.Join(all, ", "))
+	case len(found) > 1:
+		return nil, fmt.Errorf("--env is required; waiting for approval: %s", strings.Join(all, ", "))
 	}
-	return "what waits for approval is " + strings.Join(all, ", ")
+	return found[0], nil
 }
 
 // show tells what would be approved.
 func (p *candidate) show(log logger) {
 	log.actionf("approving a promotion of pipeline %s in %s namespace", p.pipeline.Name, p.pipeline.Namespace)
 	log.detailf("environment", "%s", p.env)
-	log.detailf("revision", "%s → %s", p.running(), revision.Short(p.revision))
+	log.detailf("revision", "%s → %s", p.running(), p.revision)
 	log.detailf("approvals", "%s", p.approvals())
 	log.detailf("also waits for", "%s", p.besides())
 }
@@ -178,19 +187,22 @@ func (p *candidate) running() string {
 
 // approvals counts those who have approved so far.
 func (p *candidate) approvals() string {
-	required := 0
+	required, byHTTP := 0, ""
 	if promotion := p.pipeline.PromotionInto(p.pipeline.Environment(p.env)); promotion != nil {
 		required = promotion.RequiredApprovals()
+		if !promotion.CountsHTTP() {
+			byHTTP = "; approvals by HTTP don't count"
+		}
 	}
 	var approvers []string
-	if record := recordOf(p.pipeline, p.env); record != nil && revision.Equal(record.Revision, p.revision) {
+	if record := recordOf(p.pipeline, p.env); record != nil && record.Revision == p.revision {
 		approvers = record.Approvers
 	}
 	text := fmt.Sprintf("%d of %d", len(approvers), required)
 	if len(approvers) > 0 {
 		text += ", by " + strings.Join(approvers, ", ")
 	}
-	return text
+	return text + byHTTP
 }
 
 // besides returns what the promotion waits for other than approval.
@@ -236,11 +248,16 @@ func (c *approveCommand) approve(ctx context.Context, kube client.Client, log lo
 		return "", fmt.Errorf("asking the API server for your name failed: %w", err)
 	}
 	by := self.Status.UserInfo.Username
-	spec := pipelinesv1alpha1.PromotionApprovalSpec{Environment: waiting.env, Revision: waiting.revision, ApprovedBy: by, Comment: c.comment}
+	spec := pipelinesv1.PromotionApprovalSpec{Environment: waiting.env, Revision: waiting.revision, ApprovedBy: by, Comment: c.comment}
 	spec.PipelineRef.Name = waiting.pipeline.Name
-	err := create(ctx, kube, log, c.cluster.verbose, pipelinesv1alpha1.NewPromotionApproval(waiting.pipeline.Namespace, spec))
+	approval, made := pipelinesv1.NewPromotionApproval(waiting.pipeline.Namespace, spec), &pipelinesv1.PromotionApproval{}
+	err := create(ctx, kube, log, c.cluster.verbose, approval)
 	switch {
 	case apierrors.IsAlreadyExists(err):
+		// Those who may approve need not be allowed to get approvals.
+		if kube.Get(ctx, client.ObjectKeyFromObject(approval), made) == nil && !made.Spec.Repeats(spec) {
+			return "", fmt.Errorf("PromotionApproval %s is in the way, which approves something else: delete it", made.Name)
+		}
 		log.successf("promotion is approved by %s already", by)
 	case err != nil:
 		return "", fmt.Errorf("approving the promotion failed: %w", err)

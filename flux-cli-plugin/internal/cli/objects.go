@@ -22,8 +22,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -35,7 +36,7 @@ func get(ctx context.Context, kube client.Client, noun string, key client.Object
 	switch {
 	case err == nil:
 		return nil
-	case meta.IsNoMatchError(err):
+	case apimeta.IsNoMatchError(err):
 		return notServed(kube, obj)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s %s not found in %s namespace%s", noun, key.Name, key.Namespace, namesInstead(ctx, kube, noun, key.Namespace, instead))
@@ -50,11 +51,23 @@ func list(ctx context.Context, kube client.Client, noun string, objects client.O
 	switch {
 	case err == nil:
 		return nil
-	case meta.IsNoMatchError(err):
+	case apimeta.IsNoMatchError(err):
 		return notServed(kube, objects)
 	default:
 		return fmt.Errorf("listing %ss failed: %w", noun, err)
 	}
+}
+
+func bindAllNamespaces(cmd *cobra.Command, all *bool) {
+	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "list those of all namespaces")
+}
+
+// within limits a list to the namespace, unless all are asked for.
+func within(namespace string, all bool) client.ListOption {
+	if all {
+		return client.InNamespace("")
+	}
+	return client.InNamespace(namespace)
 }
 
 func notServed(kube client.Client, obj runtime.Object) error {
@@ -90,7 +103,7 @@ func namesInstead(ctx context.Context, kube client.Client, noun, namespace strin
 func items(objects client.ObjectList) []client.Object {
 	var all []client.Object
 	// It fails for what is no list, and then there is nothing to return.
-	_ = meta.EachListItem(objects, func(item runtime.Object) error {
+	_ = apimeta.EachListItem(objects, func(item runtime.Object) error {
 		if obj, ok := item.(client.Object); ok {
 			all = append(all, obj)
 		}
@@ -114,4 +127,15 @@ func create(ctx context.Context, kube client.Client, log logger, show bool, obj 
 		log.generatef("%s", text)
 	}
 	return kube.Create(ctx, obj)
+}
+
+// listAll lists the objects that a command which lists is about, and returns the namespace that it is run for.
+func (f *clusterFlags) listAll(cmd *cobra.Command, noun string, objects client.ObjectList, allNamespaces bool) (namespace string, err error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	kube, namespace, err := f.connect(cmd)
+	if err != nil {
+		return "", err
+	}
+	return namespace, list(ctx, kube, noun, objects, within(namespace, allNamespaces))
 }

@@ -43,7 +43,6 @@ func checkout(t *testing.T, files map[string]string) {
 	write("submodule/.git", "gitdir: ../.git/modules/submodule\n")
 	write("submodule/app.yaml", marked)
 	write("template.yaml.tpl", marked)
-	write("large.yaml", marked+strings.Repeat("#", 1<<20))
 	for name, content := range files {
 		write(name, content)
 	}
@@ -136,6 +135,22 @@ d.yaml:1   -                 -             -      -       the marker is not a JS
 			wantErr: "something is wrong with 3 of 4 markers",
 		},
 		{
+			name:    "a file too large to be promoted into is told, with the marker that it has",
+			files:   map[string]string{"large.yaml": strings.Repeat("#\n", 4<<20) + "tag: v1 # {\"$promotion\": \"flux-system:app:prod\"}\n"},
+			command: []string{"flux-pipeline", "markers", "--pipeline", "app"},
+			wantOut: `
+MARKER               PIPELINE   ENVIRONMENT   PART   VALUE   PROBLEM
+large.yaml:4194305   -          -             -      -       the file has a marker and 8388657 bytes, more than the limit of 8388608: split the file
+`,
+			wantErr: "something is wrong with 1 of 1 markers",
+		},
+		{
+			name:    "a file too large to be promoted into, without a marker that is asked for, is no problem",
+			files:   map[string]string{"large.yaml": strings.Repeat("#\n", 4<<20) + "tag: v1 # {\"$promotion\": \"flux-system:app:prod\"}\n"},
+			command: []string{"flux-pipeline", "markers", "--pipeline", "shop"},
+			wantLog: "✗ no markers found in .\n",
+		},
+		{
 			name:    "a preview shows what would change, as it would be written",
 			files:   good,
 			command: []string{"flux-pipeline", "markers", "--pipeline", "app", "--set", "v1.1.0@sha1:6fd5a1c1b2c3d4e5f60718293a4b5c6d7e8f9012"},
@@ -175,9 +190,26 @@ apps/prod/shop.yml:1: 1.9 → "1.10"
 			wantErr: "--set takes a revision",
 		},
 		{
-			name:    "a directory is asked for",
-			command: []string{"flux-pipeline", "markers", "large.yaml"},
-			wantErr: "large.yaml is not a directory",
+			name:    "a file is read alone",
+			files:   good,
+			command: []string{"flux-pipeline", "markers", "./apps/prod/shop.yml"},
+			wantOut: `
+MARKER                 PIPELINE    ENVIRONMENT   PART   VALUE   PROBLEM
+apps/prod/shop.yml:1   team/shop   prod          -      1.9     -
+`,
+		},
+		{
+			name:    "so is one to which a link leads, where that is asked for",
+			command: []string{"flux-pipeline", "markers", "linked.yaml"},
+			wantOut: `
+MARKER          PIPELINE          ENVIRONMENT   PART   VALUE   PROBLEM
+linked.yaml:1   flux-system/app   nowhere       -      v0      -
+`,
+		},
+		{
+			name:    "a file that is no YAML by its name has no markers",
+			command: []string{"flux-pipeline", "markers", "template.yaml.tpl"},
+			wantLog: "✗ no markers found in template.yaml.tpl\n",
 		},
 		{
 			name:    "a directory that is not there is named",

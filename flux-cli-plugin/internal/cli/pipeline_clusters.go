@@ -18,24 +18,23 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	pipelinesv1alpha1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// clusterListCommand lists the clusters that pipelines name.
-type clusterListCommand struct {
+// pipelineClustersCommand lists the clusters that pipelines name.
+type pipelineClustersCommand struct {
 	cluster *clusterFlags
 	all     bool
 }
 
-func newClusterListCommand(cluster *clusterFlags) *cobra.Command {
-	command := &clusterListCommand{cluster: cluster}
+func newPipelineClustersCommand(cluster *clusterFlags) *cobra.Command {
+	command := &pipelineClustersCommand{cluster: cluster}
 	cmd := &cobra.Command{
 		Use:   "clusters",
 		Short: "List the clusters that pipelines name",
@@ -43,7 +42,7 @@ func newClusterListCommand(cluster *clusterFlags) *cobra.Command {
 
 It is read from the pipelines' status: the clusters themselves aren't asked.`,
 		Example: `  # List the clusters of the pipelines of all namespaces
-  flux pipeline get clusters -A`,
+  flux pipeline clusters -A`,
 		Args: cobra.NoArgs,
 		RunE: command.run,
 	}
@@ -51,15 +50,10 @@ It is read from the pipelines' status: the clusters themselves aren't asked.`,
 	return cmd
 }
 
-func (c *clusterListCommand) run(cmd *cobra.Command, _ []string) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
-	defer cancel()
-	kube, namespace, err := c.cluster.connect(cmd)
+func (c *pipelineClustersCommand) run(cmd *cobra.Command, _ []string) error {
+	pipelines := &pipelinesv1.PipelineList{}
+	namespace, err := c.cluster.listAll(cmd, "pipeline", pipelines, c.all)
 	if err != nil {
-		return err
-	}
-	pipelines := &pipelinesv1alpha1.PipelineList{}
-	if err := list(ctx, kube, "pipeline", pipelines, within(namespace, c.all)); err != nil {
 		return err
 	}
 	rows := rowsOfClusters(pipelines.Items)
@@ -74,10 +68,10 @@ func (c *clusterListCommand) run(cmd *cobra.Command, _ []string) error {
 type clusterTargets struct {
 	count int
 	// worst is the one that says most about the cluster.
-	worst pipelinesv1alpha1.TargetStatus
+	worst pipelinesv1.TargetStatus
 }
 
-func rowsOfClusters(pipelines []pipelinesv1alpha1.Pipeline) [][]string {
+func rowsOfClusters(pipelines []pipelinesv1.Pipeline) [][]string {
 	clusters := map[string]*clusterTargets{}
 	for i := range pipelines {
 		for _, env := range pipelines[i].Spec.Environments {
@@ -98,7 +92,7 @@ func rowsOfClusters(pipelines []pipelinesv1alpha1.Pipeline) [][]string {
 	return rows
 }
 
-func addTargets(clusters map[string]*clusterTargets, namespace string, targets []pipelinesv1alpha1.TargetStatus) {
+func addTargets(clusters map[string]*clusterTargets, namespace string, targets []pipelinesv1.TargetStatus) {
 	for _, target := range targets {
 		ref := target.ClusterAppRef.ClusterRef
 		if ref == nil {
@@ -118,7 +112,7 @@ func addTargets(clusters map[string]*clusterTargets, namespace string, targets [
 }
 
 // isWorse tells whether a target says more about what keeps its cluster from being reached than another one does.
-func isWorse(target, other pipelinesv1alpha1.TargetStatus) bool {
+func isWorse(target, other pipelinesv1.TargetStatus) bool {
 	rank := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionUnknown: 1, metav1.ConditionFalse: 2}
 	mine, others := rank[target.ClusterReachable()], rank[other.ClusterReachable()]
 	return mine > others || mine == others && target.Since.Before(other.Since)

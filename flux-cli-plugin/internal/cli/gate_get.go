@@ -1,0 +1,83 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+)
+
+func newGateGetCommand(cluster *clusterFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a gate and what it holds",
+		Long: `Show a gate, the sources that name it and whether they are held, and the pipelines that name it and what of them waits.
+
+A source or a promotion may name several gates. It is shown as held or waiting whichever of them keeps it.`,
+		Example: `  # Show what the gate 'change-freeze' holds
+  flux gate get change-freeze`,
+		Args:              oneName("gate"),
+		ValidArgsFunction: cluster.completeGates,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), cluster.timeout)
+			defer cancel()
+			kube, namespace, err := cluster.connect(cmd)
+			if err != nil {
+				return err
+			}
+			gate, err := getGate(ctx, kube, client.ObjectKey{Namespace: namespace, Name: args[0]})
+			if err != nil {
+				return err
+			}
+			shown, err := treeOf(ctx, kube, loggerFor(cmd), gate, cluster.now())
+			if err != nil {
+				return err
+			}
+			return shown.print(cmd.OutOrStdout())
+		},
+	}
+}
+
+// treeOf shows a gate with those who name it below.
+func treeOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, now time.Time) (*tree, error) {
+	shown := leaf("Gate/%s/%s: %s", gate.Namespace, gate.Name, stateOf(gate))
+	if observed(gate) {
+		since := gate.Status.LastTransitionTime
+		shown.line += fmt.Sprintf(" since %s (%s)", since.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(since.Time)))
+	}
+	if reason := gate.Reason(); reason != "" {
+		shown.line += ": " + reason
+	}
+	sources, err := sourcesOf(ctx, kube, log, gate)
+	if err != nil {
+		return nil, err
+	}
+	shown.add(*sources)
+	pipelines, err := pipelinesOf(ctx, kube, log, gate)
+	if err != nil {
+		return nil, err
+	}
+	shown.add(*pipelines)
+	return &shown, nil
+}

@@ -1,0 +1,98 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
+)
+
+// referrersOf lists objects that may name the gate. Those of other namespaces may only if the gate allows it, so that nobody
+// needs to read other namespaces for a gate that doesn't.
+func referrersOf(kube client.Client, gate *gatingv1.Gate) *lister {
+	return &lister{kube: kube, everywhere: gate.Spec.AccessFrom != nil, namespace: gate.Namespace}
+}
+
+// sourcesOf shows the sources that name a gate.
+func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) (*tree, error) {
+	lister := referrersOf(kube, gate)
+	sources, err := lister.sources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lister.warn(log)
+	shown := &tree{line: "sources"}
+	for i := range sources {
+		if found := &sources[i]; found.names(client.ObjectKeyFromObject(gate)) {
+			shown.add(leaf("%s/%s/%s: %s", found.Kind, found.Namespace, found.Name, found.describe()))
+		}
+	}
+	status := &gate.Status
+	counted := fmt.Sprintf("%d of %s held", status.Held-status.HeldPromotions, many(status.Sources, "source"))
+	return lister.conclude(shown, gate, "no source names it", counted), nil
+}
+
+// pipelinesOf shows the promotions that name a gate.
+func pipelinesOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) (*tree, error) {
+	lister, pipelines := referrersOf(kube, gate), &pipelinesv1.PipelineList{}
+	if err := lister.list(ctx, pipelinesv1.PipelineKind, pipelines); err != nil {
+		return nil, err
+	}
+	lister.warn(log)
+	shown := &tree{line: "promotions"}
+	for i := range pipelines.Items {
+		pipeline := &pipelines.Items[i]
+		for env := range pipeline.PromotedEnvironments() {
+			promotion := pipeline.PromotionInto(env)
+			if promotion != nil && promotion.Gates.Name(client.ObjectKeyFromObject(gate), pipeline.Namespace) {
+				shown.add(leaf("Pipeline/%s/%s: %s: %s", pipeline.Namespace, pipeline.Name, env.Name, heldByGates(pipeline, env.Name)))
+			}
+		}
+	}
+	return lister.conclude(shown, gate, "no pipeline names it", many(gate.Status.HeldPromotions, "promotion")+" held"), nil
+}
+
+// conclude says why the branch is empty, or not known to be whole. What gate-controller has counted is of use then.
+func (l *lister) conclude(shown *tree, gate *gatingv1.Gate, none, counted string) *tree {
+	denial := l.denial()
+	switch {
+	case denial != "" && observed(gate):
+		shown.add(leaf("%s; by the gate's status: %s", denial, counted))
+	case denial != "":
+		shown.add(leaf("%s", denial))
+	case len(shown.branches) == 0:
+		shown.line = none
+	}
+	return shown
+}
+
+// heldByGates says whether a promotion waits for gates.
+func heldByGates(pipeline *pipelinesv1.Pipeline, env string) string {
+	if status := pipeline.Status.Environments[env]; status != nil && status.State == pipelinesv1.EnvironmentPromoted {
+		return status.Message // a gate may hold its source
+	}
+	if unmet := pipeline.WaitsForGates(env); unmet != nil {
+		return fmt.Sprintf("%s waits: %s", revision.Short(recordOf(pipeline, env).Revision), unmet.Message)
+	}
+	return "does not wait"
+}

@@ -1,0 +1,106 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/spf13/cobra"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+)
+
+func getPipeline(ctx context.Context, kube client.Client, key client.ObjectKey) (*pipelinesv1.Pipeline, error) {
+	pipeline := &pipelinesv1.Pipeline{}
+	return pipeline, get(ctx, kube, "pipeline", key, pipeline, &pipelinesv1.PipelineList{})
+}
+
+// recordOf returns the record of the last promotion into an environment, or nil.
+func recordOf(pipeline *pipelinesv1.Pipeline, env string) *pipelinesv1.PromotionRecord {
+	if status := pipeline.Status.Environments[env]; status != nil {
+		return status.Promotion
+	}
+	return nil
+}
+
+// checkEnvironment returns an error that names the environments there are if this isn't one of them.
+func checkEnvironment(pipeline *pipelinesv1.Pipeline, env string) error {
+	if pipeline.Environment(env) != nil {
+		return nil
+	}
+	if len(pipeline.Spec.Environments) == 0 {
+		return fmt.Errorf("pipeline %s has no environments", pipeline.Name)
+	}
+	var names []string
+	for _, env := range pipeline.Spec.Environments {
+		names = append(names, env.Name)
+	}
+	return fmt.Errorf("pipeline %s has no environment %s, it has: %s", pipeline.Name, env, strings.Join(names, ", "))
+}
+
+// waitingRevision returns the revision that waits for approval into an environment; empty if none does.
+func waitingRevision(pipeline *pipelinesv1.Pipeline, env string) string {
+	if status := pipeline.Status.Environments[env]; status != nil {
+		return status.WaitingApproval.Revision
+	}
+	return ""
+}
+
+// readiness returns the status and the message of the Ready condition.
+func readiness(pipeline *pipelinesv1.Pipeline) (status, message string) {
+	ready := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.ReadyCondition)
+	if ready == nil {
+		return string(metav1.ConditionUnknown), "pipeline-controller has not looked at it yet"
+	}
+	return string(ready.Status), ready.Message
+}
+
+// pipelineCommand is what the commands about one pipeline have in common.
+type pipelineCommand struct {
+	cluster *clusterFlags
+	env     string
+}
+
+func (c *pipelineCommand) bindEnv(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&c.env, "env", "", usage)
+	if err := cmd.RegisterFlagCompletionFunc("env", c.cluster.completeEnvironments); err != nil {
+		panic(err) // the flag is registered twice, or not there
+	}
+}
+
+// withPipeline runs with the pipeline that the argument names.
+func (c *pipelineCommand) withPipeline(run func(*cobra.Command, *pipelinesv1.Pipeline) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
+		defer cancel()
+		kube, namespace, err := c.cluster.connect(cmd)
+		if err != nil {
+			return err
+		}
+		pipeline, err := getPipeline(ctx, kube, client.ObjectKey{Namespace: namespace, Name: args[0]})
+		if err != nil {
+			return err
+		}
+		return run(cmd, pipeline)
+	}
+}

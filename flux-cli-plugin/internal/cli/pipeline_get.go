@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+)
+
+func newPipelineGetCommand(cluster *clusterFlags) *cobra.Command {
+	command := &pipelineCommand{cluster: cluster}
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a pipeline",
+		Long:  "Show a pipeline: its environments, what each of their targets runs, and the last promotion into each.",
+		Example: `  # Show the pipeline 'app'
+  flux pipeline get app`,
+		Args:              oneName("pipeline"),
+		ValidArgsFunction: cluster.completePipelines,
+		RunE: command.withPipeline(func(cmd *cobra.Command, pipeline *pipelinesv1.Pipeline) error {
+			return treeOfPipeline(pipeline).print(cmd.OutOrStdout())
+		}),
+	}
+}
+
+// treeOfPipeline shows a pipeline with its environments below.
+func treeOfPipeline(pipeline *pipelinesv1.Pipeline) *tree {
+	_, message := readiness(pipeline)
+	shown := leaf("Pipeline/%s/%s: %s", pipeline.Namespace, pipeline.Name, message)
+	for _, env := range pipeline.Spec.Environments {
+		status := pipeline.Status.Environments[env.Name]
+		if status == nil {
+			status = &pipelinesv1.EnvironmentStatus{}
+		}
+		branch := leaf("%s", describeEnvironment(env.Name, status))
+		for i := range status.Targets {
+			branch.add(leaf("%s", describeTarget(&status.Targets[i])))
+		}
+		if status.Promotion != nil {
+			branch.add(leaf("promotion of %s: %s", revision.Short(status.Promotion.Revision), describePromotion(status.Promotion)))
+		}
+		shown.add(branch)
+	}
+	return &shown
+}
+
+func describeEnvironment(name string, status *pipelinesv1.EnvironmentStatus) string {
+	if status.State == "" {
+		return name
+	}
+	return fmt.Sprintf("%s: %s: %s", name, status.State, status.Message)
+}
+
+func describeTarget(target *pipelinesv1.TargetStatus) string {
+	app := target.ClusterAppRef
+	text := fmt.Sprintf("%s/%s/%s", app.Kind, target.Namespace, app.Name)
+	if app.ClusterRef != nil {
+		text += " in cluster " + app.ClusterRef.Name
+	}
+	text += ": "
+	if target.Revision == "" {
+		text += "no revision"
+	} else {
+		text += revision.Short(target.Revision)
+	}
+	if target.Ready {
+		return text + ", ready"
+	}
+	if target.Error == "" {
+		return text + ", not ready"
+	}
+	return text + ", not ready: " + target.Error
+}
+
+func describePromotion(record *pipelinesv1.PromotionRecord) string {
+	parts := []string{string(record.State)}
+	if record.Message != "" {
+		parts = append(parts, record.Message)
+	}
+	if url := why.PullRequestURL(record); url != "" && !strings.Contains(record.Message, url) {
+		parts = append(parts, "pull request "+url)
+	}
+	if len(record.Approvers) > 0 {
+		parts = append(parts, "approved by "+strings.Join(record.Approvers, ", "))
+	}
+	text := strings.Join(parts, ", ")
+	if record.LastError != "" {
+		text += ": " + record.LastError
+	}
+	return text
+}

@@ -1,0 +1,115 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+)
+
+func newPipelineHistoryCommand(cluster *clusterFlags) *cobra.Command {
+	command := &pipelineCommand{cluster: cluster}
+	cmd := &cobra.Command{
+		Use:   "history NAME",
+		Short: "List the promotions of a pipeline",
+		Long:  "List the promotions that a pipeline remembers, up to eleven of each environment, the newest of each first.",
+		Example: `  # List the promotions of the pipeline 'app'
+  flux pipeline history app
+
+  # List those into prod
+  flux pipeline history app --env prod`,
+		Args:              oneName("pipeline"),
+		ValidArgsFunction: cluster.completePipelines,
+		RunE:              command.withPipeline(command.history),
+	}
+	command.bindEnv(cmd, "list the promotions into this environment only")
+	return cmd
+}
+
+func (c *pipelineCommand) history(cmd *cobra.Command, pipeline *pipelinesv1.Pipeline) error {
+	environments := environmentsOf(pipeline)
+	if c.env != "" {
+		if !slices.Contains(environments, c.env) {
+			return checkEnvironment(pipeline, c.env)
+		}
+		environments = []string{c.env}
+	}
+	var rows [][]string
+	for _, env := range environments {
+		for _, record := range recordsOf(pipeline.Status.Environments[env]) {
+			rows = append(rows, historyRow(env, record))
+		}
+	}
+	if len(rows) == 0 {
+		loggerFor(cmd).printf("✗", "pipeline %s has not promoted anything yet", pipeline.Name)
+		return nil
+	}
+	headings := []string{"ENVIRONMENT", "REVISION", "STATE", "STARTED", "ENDED", "APPROVED BY", "PULL REQUEST", "MESSAGE"}
+	return printTable(cmd.OutOrStdout(), headings, rows)
+}
+
+// environmentsOf returns the environments of the spec in order, and then those of which only the status is left.
+func environmentsOf(pipeline *pipelinesv1.Pipeline) []string {
+	var names []string
+	for _, env := range pipeline.Spec.Environments {
+		names = append(names, env.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// recordsOf returns the promotions into an environment, newest first.
+func recordsOf(status *pipelinesv1.EnvironmentStatus) []pipelinesv1.PromotionRecord {
+	switch {
+	case status == nil:
+		return nil
+	case status.Promotion == nil:
+		return status.History
+	default:
+		return append([]pipelinesv1.PromotionRecord{*status.Promotion}, status.History...)
+	}
+}
+
+func historyRow(env string, record pipelinesv1.PromotionRecord) []string {
+	url, message := why.PullRequestURL(&record), record.Message
+	if url != "" {
+		// It has a column of its own.
+		message = strings.ReplaceAll(message, " "+url, "")
+	}
+	if record.LastError != "" {
+		message += ": " + record.LastError
+	}
+	if record.RollbackTime != nil {
+		message += fmt.Sprintf("; rolled back to %s at %s", revision.Short(record.RolledBackTo), timeOf(record.RollbackTime))
+	}
+	return []string{
+		env, revision.Short(record.Revision), string(record.State), timeOf(&record.StartTime), timeOf(record.CompletionTime),
+		strings.Join(record.Approvers, ", "), url, message,
+	}
+}

@@ -1,0 +1,69 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestPipelineList(t *testing.T) {
+	testCommands(t, []commandTest{
+		{
+			name:    "list shows the pipelines of the namespace, each on a line",
+			command: "flux-pipeline list",
+			objects: []client.Object{outOfReach(), elsewhere()},
+			wantOut: `
+NAME   REVISION               SUSPENDED   READY   MESSAGE
+app    v1.2.3@sha1:cccccccc   False       False   prod: Kustomization prod/app in cluster eu can't be read: no route to host
+`,
+		},
+		{
+			name:    "list shows those of all namespaces on demand",
+			command: "flux-pipeline list -A",
+			objects: []client.Object{waiting(), elsewhere()},
+			wantOut: `
+NAMESPACE     NAME   REVISION               SUSPENDED   READY     MESSAGE
+flux-system   app    v1.2.3@sha1:cccccccc   False       True      prod: v1.2.3@sha1:cccccccc waits: a person's approval is missing
+team          shop   -                      True        Unknown   pipeline-controller has not looked at it yet
+`,
+		},
+		{
+			name:    "list says so where there are none",
+			command: "flux-pipeline list",
+			objects: []client.Object{elsewhere()},
+			wantLog: "✗ no pipelines found in flux-system namespace\n",
+		},
+		{
+			name:    "list says so where there are none in any namespace",
+			command: "flux-pipeline list --all-namespaces",
+			wantLog: "✗ no pipelines found in any namespace\n",
+		},
+		{
+			name:    "list gives the API server's words to one who may not",
+			command: "flux-pipeline list -A",
+			refuse: func(verb string, _ any) error {
+				if verb == "list all" {
+					return forbidden("pipelines", "", `User "ada" cannot list resource`)
+				}
+				return nil
+			},
+			wantErr: `listing pipelines failed: pipelines.pipelines.weave.works is forbidden: User "ada" cannot list resource`,
+		},
+	})
+}

@@ -1,0 +1,120 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+)
+
+// source is the part of a Flux source that gates are about.
+type source struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Gates   *gatingv1.GateReferences `json:"gates"`
+		Suspend bool                     `json:"suspend"`
+		Type    string                   `json:"type"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+		Artifact   struct {
+			Revision string `json:"revision"`
+		} `json:"artifact"`
+	} `json:"status"`
+}
+
+// sources lists all sources that could be held. An OCI HelmRepository has nothing that could be: its charts have.
+func (l *lister) sources(ctx context.Context) ([]source, error) {
+	var all []source
+	for _, kind := range gatingv1.SourceKinds {
+		objects := &unstructured.UnstructuredList{}
+		objects.SetGroupVersionKind(gatingv1.SourceGroupVersion.WithKind(kind + "List"))
+		if err := l.list(ctx, kind, objects); err != nil {
+			return nil, err
+		}
+		for i := range objects.Items {
+			found := source{TypeMeta: metav1.TypeMeta{Kind: kind}}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects.Items[i].Object, &found); err != nil {
+				return nil, fmt.Errorf("reading %s %s/%s failed: %w", kind, objects.Items[i].GetNamespace(), objects.Items[i].GetName(), err)
+			}
+			if kind != gatingv1.HelmRepositoryKind || found.Spec.Type != sourcev1.HelmRepositoryTypeOCI {
+				all = append(all, found)
+			}
+		}
+	}
+	return all, nil
+}
+
+// references returns the gates that the source itself refers to, and those that it inherits. What can't be understood names none.
+func (s *source) references() (own, inherited *gatingv1.GateReferences) {
+	if own = s.Spec.Gates; own == nil {
+		own, _ = gatingv1.ReferencesFromAnnotations(s.Annotations)
+	}
+	// It is a list of gates with, perhaps, what is required of them before it.
+	require, list, found := strings.Cut(s.Annotations[gatingv1.InheritedGatesAnnotation], " ")
+	if !found {
+		require, list = "", require
+	}
+	inherited, _ = gatingv1.ReferencesFromAnnotations(map[string]string{gatingv1.GatesAnnotation: list, gatingv1.RequireAnnotation: require})
+	return own, inherited
+}
+
+func refsOf(refs *gatingv1.GateReferences) []gatingv1.GateReference {
+	if refs == nil {
+		return nil
+	}
+	return refs.Refs
+}
+
+// names tells whether the source refers to the gate, or inherits it.
+func (s *source) names(gate client.ObjectKey) bool {
+	own, inherited := s.references()
+	return own.Name(gate, s.Namespace) || inherited.Name(gate, s.Namespace)
+}
+
+// gatesOpen is what gate-controller says of the source, or nil.
+func (s *source) gatesOpen() *metav1.Condition {
+	return apimeta.FindStatusCondition(s.Status.Conditions, gatingv1.GatesOpenCondition)
+}
+
+// notSeen is said of a source that gate-controller has not looked at.
+const notSeen = "gate-controller has not looked at it yet"
+
+// describe says whether gates hold the source.
+func (s *source) describe() string {
+	condition := s.gatesOpen()
+	switch {
+	case condition == nil:
+		return notSeen
+	case condition.Status == metav1.ConditionFalse:
+		return "held: " + condition.Message
+	default:
+		return "not held: " + condition.Message
+	}
+}
