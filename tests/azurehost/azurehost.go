@@ -20,6 +20,7 @@ limitations under the License.
 package azurehost
 
 import (
+	"crypto/sha1"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,6 +29,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluice-toolkit/sluice/tests/internal/pullhost"
 )
@@ -47,14 +49,45 @@ const (
 )
 
 // Server is an Azure DevOps.
-type Server struct{ *pullhost.Host }
+type Server struct {
+	*pullhost.Host
+	api *api
+}
 
 // New starts an Azure DevOps.
 func New() Server {
-	return Server{pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
-		api := &api{address: address, repository: repository}
+	api := &api{newest: "7.1"}
+	return Server{api: api, Host: pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
+		api.address, api.repository = address, repository
 		return api.routes()
 	})}
+}
+
+// RequireStatus has merges wait for a status of this genre and name. With reset, a status must be one of an iteration, as the policy's
+// option "Reset status whenever there are new changes" has it (mc1arke/sonarqube-community-branch-plugin#1219).
+// https://learn.microsoft.com/azure/devops/repos/git/pull-request-status
+func (s Server) RequireStatus(name string, reset bool) {
+	s.Change(func(*pullhost.Repository) { s.api.required, s.api.reset = name, reset })
+}
+
+// Support makes this the newest version of the API: 7.0 is that of Azure DevOps Server 2022, and 6.1 that of 2020.
+// https://learn.microsoft.com/rest/api/azure/devops
+func (s Server) Support(newest string) {
+	s.Change(func(*pullhost.Repository) { s.api.newest = newest })
+}
+
+// FailMerges has merges fail in the background, with this status, until it is called with "".
+func (s Server) FailMerges(mergeStatus string) {
+	s.Change(func(*pullhost.Repository) { s.api.failing = mergeStatus })
+}
+
+// Check tries out the merges of all open pull requests, which the host does in the background.
+func (s Server) Check() {
+	s.Change(func(r *pullhost.Repository) {
+		for _, pull := range r.Pulls("") {
+			pull.Checked = true
+		}
+	})
 }
 
 // RepositoryURL is what is cloned.
@@ -86,6 +119,11 @@ func SlowedDown(retryAfter time.Duration) http.HandlerFunc {
 type api struct {
 	address    string
 	repository *pullhost.Repository
+	// required is the status that a merge waits for, and reset whether it must be of an iteration.
+	required string
+	reset    bool
+	// newest is the newest version of the API, and failing what merges end with.
+	newest, failing string
 }
 
 // failure is an answer that is not a success.
@@ -106,7 +144,7 @@ func (a *api) routes() http.Handler {
 	handle := func(route string, answer endpoint) {
 		method, path, _ := strings.Cut(route, " ")
 		pattern := method + " /" + collectionName + "/{project}/_apis/git/repositories/{repository}/pullrequests" + path
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { serve(w, r, answer) })
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, answer) })
 	}
 	handle("GET ", a.list)
 	handle("POST ", a.create)
@@ -115,10 +153,11 @@ func (a *api) routes() http.Handler {
 	handle("PUT /{number}/reviewers/{reviewer}", a.onPull(a.addReviewer))
 	handle("POST /{number}/threads", a.onPull(a.addThread))
 	handle("POST /{number}/statuses", a.onPull(a.setStatus))
+	handle("GET /{number}/iterations", a.onPull(a.iterations))
 	return mux
 }
 
-func serve(w http.ResponseWriter, r *http.Request, answer endpoint) {
+func (a *api) serve(w http.ResponseWriter, r *http.Request, answer endpoint) {
 	if _, token, _ := r.BasicAuth(); token != Token {
 		// Who is not known is sent to a page for people, unless they say that they are none.
 		if r.Header.Get("X-TFS-FedAuthRedirect") != "Suppress" {
@@ -137,6 +176,10 @@ func serve(w http.ResponseWriter, r *http.Request, answer endpoint) {
 	case r.URL.Query().Get("api-version") == "":
 		refused = refuse(http.StatusBadRequest, "VssVersionNotSpecifiedException",
 			"No api-version was supplied for the %q request. The version must be supplied either as part of the Accept header or as a query parameter.", r.Method)
+	case r.URL.Query().Get("api-version") > a.newest:
+		// Versions of one digit each compare as texts do.
+		refused = refuse(http.StatusBadRequest, "VssVersionOutOfRangeException",
+			"The requested REST API version of %s is out of range for this server. The latest REST API version this server supports is %s.", r.URL.Query().Get("api-version"), a.newest)
 	case project != projectName:
 		refused = refuse(http.StatusNotFound, "ProjectDoesNotExistWithNameException",
 			"TF200016: The following project does not exist: %s. Verify that the name of the project is correct and that the project exists on the specified Azure DevOps Server.", project)
@@ -170,6 +213,7 @@ type pullJSON struct {
 	PullRequestID         int            `json:"pullRequestId"`
 	Status                string         `json:"status"`
 	MergeStatus           string         `json:"mergeStatus"`
+	MergeFailureMessage   string         `json:"mergeFailureMessage,omitempty"`
 	Title                 string         `json:"title"`
 	Description           string         `json:"description"`
 	SourceRefName         string         `json:"sourceRefName"`
@@ -177,6 +221,7 @@ type pullJSON struct {
 	IsDraft               bool           `json:"isDraft"`
 	CreationDate          time.Time      `json:"creationDate"`
 	LastMergeSourceCommit commitJSON     `json:"lastMergeSourceCommit"`
+	LastMergeCommit       *commitJSON    `json:"lastMergeCommit,omitempty"`
 	Reviewers             []reviewerJSON `json:"reviewers"`
 	Labels                []labelJSON    `json:"labels,omitempty"`
 	URL                   string         `json:"url"`
@@ -207,10 +252,19 @@ func (a *api) json(pull *pullhost.PullRequest) pullJSON {
 		URL: fmt.Sprintf("%s/%s/_apis/git/repositories/%s/pullRequests/%d", a.address, collectionName, repositoryName, pull.Number),
 	}
 	switch {
+	case pull.Completing || !pull.Checked && pull.State == pullhost.Open:
+		view.MergeStatus = "queued"
 	case a.repository.Conflicts(pull):
 		view.MergeStatus = "conflicts"
-	case pull.Completing:
-		view.MergeStatus = "queued"
+	case pull.Failure != "":
+		view.MergeStatus, view.MergeFailureMessage = pull.Failure, "TF402455: Pushes to this branch are not permitted; you must use a pull request to update this branch."
+	}
+	// Until it is completed, the last merge is a trial, if there is any: nobody finds its commit on a branch.
+	switch {
+	case pull.State == pullhost.Merged:
+		view.LastMergeCommit = &commitJSON{pull.MergeCommit}
+	case view.MergeStatus == "succeeded":
+		view.LastMergeCommit = &commitJSON{fmt.Sprintf("%x", sha1.Sum([]byte("trial of "+pull.Head)))}
 	}
 	for _, id := range pull.Reviewers {
 		view.Reviewers = append(view.Reviewers, reviewerJSON{ID: id})
@@ -241,7 +295,9 @@ func (a *api) list(r *http.Request) (int, any, *failure) {
 	values := []pullJSON{}
 	for _, pull := range pulls {
 		view := a.json(pull)
-		view.Description = view.Description[:min(len(view.Description), shownOfBody)]
+		if letters := []rune(view.Description); len(letters) > shownOfBody {
+			view.Description = string(letters[:shownOfBody])
+		}
 		values = append(values, view)
 	}
 	return http.StatusOK, map[string]any{"value": values, "count": len(values)}, nil
@@ -261,7 +317,7 @@ func (a *api) create(r *http.Request) (int, any, *failure) {
 	}
 	source, target := strings.TrimPrefix(wanted.SourceRefName, "refs/heads/"), strings.TrimPrefix(wanted.TargetRefName, "refs/heads/")
 	switch {
-	case len(wanted.Description) > longestBody:
+	case utf8.RuneCountInString(wanted.Description) > longestBody:
 		return 0, nil, refuse(http.StatusBadRequest, "InvalidArgumentValueException",
 			"Invalid argument value.\r\nParameter name: A description for a pull request must not be longer than %d characters.", longestBody)
 	case !a.repository.HasBranch(source) || !a.repository.HasBranch(target):
@@ -293,9 +349,13 @@ func (a *api) onPull(answer func(*http.Request, *pullhost.PullRequest) (int, any
 // get shows a pull request, and merges it behind the back of who asked for that before.
 func (a *api) get(_ *http.Request, pull *pullhost.PullRequest) (int, any, *failure) {
 	view := a.json(pull)
-	if pull.Completing {
+	switch {
+	case pull.Completing && a.failing != "":
+		pull.Completing, pull.Failure = false, a.failing
+	case pull.Completing:
 		a.repository.Merge(pull)
 	}
+	pull.Checked = true
 	return http.StatusOK, view, nil
 }
 
@@ -315,21 +375,24 @@ func (a *api) update(r *http.Request, pull *pullhost.PullRequest) (int, any, *fa
 	case "abandoned":
 		a.repository.Close(pull)
 	case "completed":
-		if refused := mayComplete(pull, wanted.LastMergeSourceCommit.CommitID, wanted.CompletionOptions.MergeStrategy); refused != nil {
+		if refused := a.mayComplete(pull, wanted.LastMergeSourceCommit.CommitID, wanted.CompletionOptions.MergeStrategy); refused != nil {
 			return 0, nil, refused
 		}
 		// A conflict is found in the background, and nobody is told.
-		pull.Completing, pull.Method = !a.repository.Conflicts(pull), wanted.CompletionOptions.MergeStrategy
+		pull.Completing, pull.Method, pull.Failure = !a.repository.Conflicts(pull), wanted.CompletionOptions.MergeStrategy, ""
 	}
 	return http.StatusOK, a.json(pull), nil
 }
 
-func mayComplete(pull *pullhost.PullRequest, head, strategy string) *failure {
+func (a *api) mayComplete(pull *pullhost.PullRequest, head, strategy string) *failure {
 	switch {
 	case head == "":
 		return refuse(http.StatusBadRequest, "InvalidArgumentValueException", "Invalid argument value.\r\nParameter name: lastMergeSourceCommit")
 	case head != pull.Head:
 		return refuse(http.StatusConflict, "GitPullRequestStaleException", "TF401192: The source branch has been modified since the last merge attempt.")
+	case !a.satisfied(pull):
+		return refuse(http.StatusForbidden, "GitPullRequestUpdateRejectedByPolicyException",
+			"TF402387: One or more branch policies block this pull request: Status %s", a.required)
 	case pull.Draft:
 		return refuse(http.StatusBadRequest, "InvalidArgumentValueException", "A draft pull request cannot be completed.")
 	case !slices.Contains([]string{"noFastForward", "squash", "rebase", "rebaseMerge"}, strategy):
@@ -337,6 +400,27 @@ func mayComplete(pull *pullhost.PullRequest, head, strategy string) *failure {
 	default:
 		return nil
 	}
+}
+
+// satisfied tells whether the status that a merge waits for is there: the newest of its name, which is of no iteration or of the newest.
+func (a *api) satisfied(pull *pullhost.PullRequest) bool {
+	for i := len(pull.Statuses) - 1; i >= 0; i-- {
+		if status := pull.Statuses[i]; status.Name == a.required && (status.Iteration == len(pull.Iterations) || status.Iteration == 0) {
+			return status.State == "succeeded"
+		}
+	}
+	return a.required == ""
+}
+
+// iterations are the pushes to the source branch. https://learn.microsoft.com/rest/api/azure/devops/git/pull-request-iterations/list
+func (a *api) iterations(_ *http.Request, pull *pullhost.PullRequest) (int, any, *failure) {
+	values := []map[string]any{}
+	for i, commit := range pull.Iterations {
+		values = append(values, map[string]any{
+			"id": i + 1, "createdDate": pull.Created.UTC(), "sourceRefCommit": commitJSON{commit}, "reason": "push",
+		})
+	}
+	return http.StatusOK, map[string]any{"value": values, "count": len(values)}, nil
 }
 
 func (a *api) addReviewer(r *http.Request, pull *pullhost.PullRequest) (int, any, *failure) {
@@ -350,7 +434,9 @@ func (a *api) addReviewer(r *http.Request, pull *pullhost.PullRequest) (int, any
 
 func (a *api) addThread(r *http.Request, pull *pullhost.PullRequest) (int, any, *failure) {
 	var wanted struct {
-		Comments []struct{ Content string }
+		Comments []struct {
+			Content string `json:"content"`
+		} `json:"comments"`
 	}
 	if refused := decode(r, &wanted); refused != nil {
 		return 0, nil, refused
@@ -364,6 +450,7 @@ func (a *api) addThread(r *http.Request, pull *pullhost.PullRequest) (int, any, 
 func (a *api) setStatus(r *http.Request, pull *pullhost.PullRequest) (int, any, *failure) {
 	var wanted struct {
 		State, Description string
+		IterationID        int
 		Context            struct{ Genre, Name string }
 	}
 	if refused := decode(r, &wanted); refused != nil {
@@ -372,8 +459,19 @@ func (a *api) setStatus(r *http.Request, pull *pullhost.PullRequest) (int, any, 
 	if wanted.Context.Name == "" || !slices.Contains([]string{"notSet", "pending", "succeeded", "failed", "error", "notApplicable"}, wanted.State) {
 		return 0, nil, refuse(http.StatusBadRequest, "InvalidArgumentValueException", "Invalid argument value.\r\nParameter name: status")
 	}
+	name := wanted.Context.Genre + "/" + wanted.Context.Name
+	switch {
+	case a.reset && name == a.required && wanted.IterationID == 0:
+		return 0, nil, refuse(http.StatusForbidden, "GitPullRequestStatusRejectedByPolicyException",
+			"Pull request status rejected by status policy. Policy configuration requires status to be posted on iteration")
+	case wanted.IterationID < 0 || wanted.IterationID > len(pull.Iterations):
+		return 0, nil, refuse(http.StatusBadRequest, "InvalidArgumentValueException", "Invalid argument value.\r\nParameter name: iterationId")
+	}
 	pull.Statuses = append(pull.Statuses, pullhost.Status{
-		Name: wanted.Context.Genre + "/" + wanted.Context.Name, State: wanted.State, Description: wanted.Description,
+		Name: name, State: wanted.State, Description: wanted.Description, Iteration: wanted.IterationID,
 	})
-	return http.StatusOK, map[string]any{"id": len(pull.Statuses), "state": wanted.State}, nil
+	return http.StatusOK, map[string]any{
+		"id": len(pull.Statuses), "state": wanted.State, "description": wanted.Description,
+		"context": map[string]string{"genre": wanted.Context.Genre, "name": wanted.Context.Name},
+	}, nil
 }

@@ -31,8 +31,11 @@ import (
 )
 
 const (
-	// Token is the one that the host takes.
+	// Token is that of a person.
 	Token = "BBDC-t0ken"
+	// ProjectToken is that of the project. It may do what Token may, but not merge: a merge needs a person.
+	// https://confluence.atlassian.com/bitbucketserver086/http-access-tokens-1188782454.html
+	ProjectToken = "BBDC-pr0ject-t0ken"
 	// projectName is the key of the repository's project, and repositoryName its slug.
 	projectName, repositoryName = "ORG", "fleet"
 	// Reviewer is the name of a user.
@@ -40,14 +43,29 @@ const (
 )
 
 // Server is a Bitbucket.
-type Server struct{ *pullhost.Host }
+type Server struct {
+	*pullhost.Host
+	api *api
+}
 
 // New starts a Bitbucket.
 func New() Server {
-	return Server{pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
-		api := &api{address: address, repository: repository}
+	api := &api{strategies: []string{"no-ff", "ff", "ff-only", "rebase-no-ff", "rebase-ff-only", "squash", "squash-ff-only"}}
+	return Server{api: api, Host: pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
+		api.address, api.repository = address, repository
 		return api.routes()
 	})}
+}
+
+// RequireBuild has merges wait for the builds of the commit that have this parent, and for one at least. Builds of the deprecated resource
+// have none, so that they never count (BSERV-19804, jenkinsci/bitbucket-branch-source-plugin#778).
+func (s Server) RequireBuild(parent string) {
+	s.Change(func(*pullhost.Repository) { s.api.required = parent })
+}
+
+// Enable leaves the repository these merge strategies.
+func (s Server) Enable(strategies ...string) {
+	s.Change(func(*pullhost.Repository) { s.api.strategies = strategies })
 }
 
 // RepositoryURL is what is cloned.
@@ -68,6 +86,9 @@ func RateLimited(retryAfter time.Duration) http.HandlerFunc {
 type api struct {
 	address    string
 	repository *pullhost.Repository
+	// required is the parent of the builds that a merge waits for, and strategies those that are enabled.
+	required   string
+	strategies []string
 }
 
 // failure is an answer that is not a success.
@@ -101,6 +122,7 @@ func (a *api) routes() http.Handler {
 	handle("POST"+pulls+"/{number}/decline", a.onPull(a.decline))
 	handle("POST"+pulls+"/{number}/merge", a.onPull(a.merge))
 	handle("POST"+pulls+"/{number}/comments", a.onPull(a.comment))
+	handle("POST /rest/api/1.0/projects/{project}/repos/{repository}/commits/{commit}/builds", a.setBuild)
 	handle("POST /rest/build-status/1.0/commits/{commit}", a.setStatus)
 	return mux
 }
@@ -109,7 +131,7 @@ func serve(w http.ResponseWriter, r *http.Request, answer endpoint) {
 	status, body, refused := 0, any(nil), (*failure)(nil)
 	project, repository := r.PathValue("project"), r.PathValue("repository")
 	switch {
-	case r.Header.Get("Authorization") != "Bearer "+Token:
+	case r.Header.Get("Authorization") != "Bearer "+Token && r.Header.Get("Authorization") != "Bearer "+ProjectToken:
 		refused = refuse(http.StatusUnauthorized, "auth.IncorrectPasswordAuthenticationException",
 			"Authentication failed. Please check your credentials and try again.")
 	case project != "" && !strings.EqualFold(project, projectName):
@@ -167,9 +189,18 @@ type pullJSON struct {
 	FromRef     refJSON        `json:"fromRef"`
 	ToRef       refJSON        `json:"toRef"`
 	Reviewers   []reviewerJSON `json:"reviewers"`
-	Links       struct {
+	// Properties have the merge commit of one that was merged here.
+	Properties *propertiesJSON `json:"properties,omitempty"`
+	Links      struct {
 		Self []linkJSON `json:"self"`
 	} `json:"links"`
+}
+
+type propertiesJSON struct {
+	MergeCommit struct {
+		ID        string `json:"id"`
+		DisplayID string `json:"displayId"`
+	} `json:"mergeCommit"`
 }
 
 type reviewerJSON struct {
@@ -203,6 +234,10 @@ func (a *api) json(pull *pullhost.PullRequest) pullJSON {
 	}
 	for _, name := range pull.Reviewers {
 		view.Reviewers = append(view.Reviewers, reviewerJSON{userJSON{name}})
+	}
+	if pull.State == pullhost.Merged {
+		view.Properties = &propertiesJSON{}
+		view.Properties.MergeCommit.ID, view.Properties.MergeCommit.DisplayID = pull.MergeCommit, pull.MergeCommit[:11]
 	}
 	view.Links.Self = []linkJSON{{fmt.Sprintf("%s/projects/%s/repos/%s/pull-requests/%d", a.address, projectName, repositoryName, pull.Number)}}
 	return view
@@ -339,12 +374,20 @@ func (a *api) merge(r *http.Request, pull *pullhost.PullRequest) (int, any, *fai
 	if refused := decode(r, &wanted); refused != nil {
 		return 0, nil, refused
 	}
-	known := []string{"no-ff", "ff", "ff-only", "rebase-no-ff", "rebase-ff-only", "squash", "squash-ff-only"}
 	switch {
-	case !slices.Contains(known, wanted.StrategyID):
-		return 0, nil, refuse(http.StatusBadRequest, "", "%q is not an enabled merge strategy", wanted.StrategyID)
+	case r.Header.Get("Authorization") == "Bearer "+ProjectToken:
+		return 0, nil, refuse(http.StatusUnauthorized, "AuthorisationException", "You are not permitted to access this resource")
+	case !slices.Contains(a.strategies, wanted.StrategyID):
+		return 0, nil, refuse(http.StatusBadRequest, "", "The merge strategy %q is not enabled for this repository", wanted.StrategyID)
 	case pull.Draft || a.repository.Conflicts(pull):
 		return 0, nil, refuse(http.StatusConflict, "pull.PullRequestMergeVetoedException", "The pull request cannot be merged.")
+	case !a.built(pull.Head):
+		refused := refuse(http.StatusConflict, "pull.PullRequestMergeVetoedException", "The pull request cannot be merged.")
+		refused.errors[0]["conflicted"] = false
+		refused.errors[0]["vetoes"] = []map[string]string{{
+			"summaryMessage": "Not all required builds are successful yet", "detailedMessage": "You are missing successful builds: " + a.required,
+		}}
+		return 0, nil, refused
 	}
 	pull.Method = wanted.StrategyID
 	a.repository.Merge(pull)
@@ -360,7 +403,45 @@ func (a *api) comment(r *http.Request, pull *pullhost.PullRequest) (int, any, *f
 	return http.StatusCreated, map[string]any{"id": len(pull.Comments), "version": 0, "text": wanted.Text}, nil
 }
 
-// setStatus takes a status for any commit, even for one that there is not. Bitbucket refuses one without a URL.
+// built tells whether the builds that a merge waits for are successful.
+func (a *api) built(commit string) bool {
+	newest := map[string]string{}
+	for _, status := range a.repository.Statuses[commit] {
+		if a.required != "" && status.Parent == a.required {
+			newest[status.Name] = status.State
+		}
+	}
+	for _, state := range newest {
+		if state != "SUCCESSFUL" {
+			return false
+		}
+	}
+	return a.required == "" || len(newest) > 0
+}
+
+// setBuild takes a build of a commit of the repository.
+// https://developer.atlassian.com/server/bitbucket/rest/v1004/api-group-builds-and-deployments
+func (a *api) setBuild(r *http.Request) (int, any, *failure) {
+	var wanted struct{ State, Key, Name, URL, Description, Parent, Ref string }
+	if refused := decode(r, &wanted); refused != nil {
+		return 0, nil, refused
+	}
+	commit := r.PathValue("commit")
+	switch {
+	case !a.repository.HasCommit(commit):
+		return 0, nil, refuse(http.StatusNotFound, "commit.NoSuchCommitException", "Commit '%s' does not exist in repository '%s'.", commit, repositoryName)
+	case wanted.Key == "" || wanted.URL == "" || !slices.Contains([]string{"SUCCESSFUL", "FAILED", "INPROGRESS", "CANCELLED", "UNKNOWN"}, wanted.State):
+		return 0, nil, refuse(http.StatusBadRequest, "", "A build status needs a key, a URL and a state")
+	case wanted.Ref != "" && !strings.HasPrefix(wanted.Ref, "refs/"):
+		return 0, nil, refuse(http.StatusBadRequest, "", "The ref must be fully qualified")
+	}
+	a.repository.Statuses[commit] = append(a.repository.Statuses[commit], pullhost.Status{
+		Name: wanted.Key, State: wanted.State, Description: wanted.Description, Parent: wanted.Parent, Ref: wanted.Ref,
+	})
+	return http.StatusNoContent, nil, nil
+}
+
+// setStatus is deprecated since 7.14. It takes a status for any commit, even for one that there is not. Bitbucket refuses one without a URL.
 func (a *api) setStatus(r *http.Request) (int, any, *failure) {
 	var wanted struct{ State, Key, Name, URL, Description string }
 	if refused := decode(r, &wanted); refused != nil {

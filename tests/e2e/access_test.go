@@ -20,12 +20,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
@@ -47,7 +50,7 @@ var _ = Describe("A gate of another namespace", Ordered, func() {
 		GinkgoHelper()
 		apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: %s, namespace: %s}, spec: {interval: 24h, url: '%s', ref: {branch: main}, gates: {refs: [%s]}}}",
 			sourceAPI, name, tenant, world.RepositoryURL("app"), refs)
-		return object(sourceAPI, "GitRepository", tenant, name)
+		return object(sourceAPI, sourcev1.GitRepositoryKind, tenant, name)
 	}
 	beHeld := func(reason, message string) OmegaMatcher {
 		return And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", reason), HaveField("Message", ContainSubstring(message)))
@@ -61,31 +64,31 @@ var _ = Describe("A gate of another namespace", Ordered, func() {
 	It("holds a source only as its spec.accessFrom and the labels of the source's namespace say", func(ctx SpecContext) {
 		gate(ctx, "shared", false, "")
 		app := source(ctx, "app", "flux-system/shared")
-		Eventually(ctx, condition(app, "GatesOpen")).Should(beHeld("AccessDenied",
+		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied",
 			"gate flux-system/shared may not be referred to: its spec.accessFrom doesn't allow namespace tenant-a"))
 		Expect(field(app, "spec", "suspend")(ctx)).To(Equal(true))
 		Expect(field(app, "status", "artifact")(ctx)).To(BeNil())
 
 		By("allowing another tenant")
 		gate(ctx, "shared", false, ", accessFrom: {namespaceSelectors: [{matchLabels: {tenant: b}}]}")
-		Consistently(ctx, condition(app, "GatesOpen"), "1s").Should(beHeld("AccessDenied", ""))
+		Consistently(ctx, condition(app, gatingv1.GatesOpenCondition), "1s").Should(beHeld("AccessDenied", ""))
 
 		By("allowing this one")
 		gate(ctx, "shared", false, ", accessFrom: {namespaceSelectors: [{matchLabels: {tenant: b}}, {matchLabels: {tenant: a}}]}")
-		Eventually(ctx, condition(app, "GatesOpen")).Should(beReleased)
-		Eventually(ctx, condition(app, "Ready")).Should(HaveField("Status", BeEquivalentTo("True")))
-		shared := object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, "shared")
+		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beReleased)
+		Eventually(ctx, condition(app, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
+		shared := object(gatingAPI, gatingv1.GateKind, flux, "shared")
 		Eventually(ctx, field(shared, "status", "sources")).Should(BeEquivalentTo(1))
 
 		By("taking the label off the namespace, and putting it back")
 		label(ctx, tenant, `{"tenant":null}`)
-		Eventually(ctx, condition(app, "GatesOpen")).Should(beHeld("AccessDenied", "namespace tenant-a"))
+		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied", "namespace tenant-a"))
 		label(ctx, tenant, `{"tenant":"a"}`)
-		Eventually(ctx, condition(app, "GatesOpen")).Should(beReleased)
+		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beReleased)
 
 		By("closing the gate")
 		gate(ctx, "shared", true, ", accessFrom: {namespaceSelectors: [{matchLabels: {tenant: a}}]}")
-		Eventually(ctx, condition(app, "GatesOpen")).Should(beHeld("GateClosed", "gate flux-system/shared is closed"))
+		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("GateClosed", "gate flux-system/shared is closed"))
 		Eventually(ctx, field(shared, "status", "held")).Should(BeEquivalentTo(1))
 	})
 
@@ -125,21 +128,21 @@ spec:
     gates: {refs: [flux-system/release]}
     strategy: {notification: {}}
 `)
-		shop := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, "tenant-b", "shop")
-		Eventually(ctx, condition(shop, "Ready")).Should(beHeld("AccessDenied", "its spec.accessFrom doesn't allow namespace tenant-b"))
+		shop := object(pipelinesAPI, pipelinesv1.PipelineKind, "tenant-b", "shop")
+		Eventually(ctx, condition(shop, meta.ReadyCondition)).Should(beHeld("AccessDenied", "its spec.accessFrom doesn't allow namespace tenant-b"))
 
 		By("allowing every namespace")
 		gate(ctx, "release", true, ", accessFrom: {namespaceSelectors: [{}]}")
-		Eventually(ctx, condition(shop, "Ready")).Should(And(HaveField("Reason", "WaitingForPreconditions"),
+		Eventually(ctx, condition(shop, meta.ReadyCondition)).Should(And(HaveField("Reason", "WaitingForPreconditions"),
 			HaveField("Message", ContainSubstring("gate flux-system/release is closed"))))
-		release := object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, "release")
+		release := object(gatingAPI, gatingv1.GateKind, flux, "release")
 		Eventually(ctx, field(release, "status", "pipelines")).Should(BeEquivalentTo(1))
 
 		By("allowing namespaces with a label, which this one then gets")
 		gate(ctx, "release", true, ", accessFrom: {namespaceSelectors: [{matchLabels: {tenant: b}}]}")
-		Eventually(ctx, condition(shop, "Ready")).Should(HaveField("Reason", "AccessDenied"))
+		Eventually(ctx, condition(shop, meta.ReadyCondition)).Should(HaveField("Reason", "AccessDenied"))
 		label(ctx, "tenant-b", `{"tenant":"b"}`)
-		Eventually(ctx, condition(shop, "Ready")).Should(HaveField("Reason", "WaitingForPreconditions"))
+		Eventually(ctx, condition(shop, meta.ReadyCondition)).Should(HaveField("Reason", "WaitingForPreconditions"))
 	})
 
 	It("is refused by controllers that follow no references across namespaces", func(ctx SpecContext) {
@@ -153,12 +156,12 @@ spec:
 		DeferCleanup(strict.Stop)
 
 		app := source(ctx, "strict", "flux-system/everyones")
-		Eventually(ctx, condition(app, "GatesOpen")).Should(beHeld("AccessDenied", "the controller follows no references across namespaces"))
+		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied", "the controller follows no references across namespaces"))
 		Expect(field(app, "spec", "suspend")(ctx)).To(Equal(true))
 
 		By("naming it in an annotation of a source without spec.gates")
 		apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: strict-2, namespace: %s, annotations: {gating.toolkit.fluxcd.io/gates: flux-system/everyones}}, spec: {interval: 24h, url: '%s', ref: {branch: main}}}",
 			sourceAPI, tenant, world.RepositoryURL("app"))
-		Eventually(ctx, condition(object(sourceAPI, "GitRepository", tenant, "strict-2"), "GatesOpen")).Should(beHeld("AccessDenied", ""))
+		Eventually(ctx, condition(object(sourceAPI, sourcev1.GitRepositoryKind, tenant, "strict-2"), gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied", ""))
 	})
 })

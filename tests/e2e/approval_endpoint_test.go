@@ -30,9 +30,12 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -63,10 +66,12 @@ var _ = Describe("An approval by HTTP", Ordered, func() {
 	var (
 		address string
 		waiting string
+		// began is when the promotion began that the first approval was for.
+		began time.Time
 	)
 
-	// post sends a request for approval, signed if there is a key.
-	post := func(ctx context.Context, target, key, body string) (int, string) {
+	// postAt sends a request for approval, signed at a time if there is a key.
+	postAt := func(ctx context.Context, at time.Time, target, key, body string) (int, string) {
 		GinkgoHelper()
 		path, err := url.PathUnescape(target)
 		Expect(err).NotTo(HaveOccurred())
@@ -74,7 +79,7 @@ var _ = Describe("An approval by HTTP", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		request.URL.Path, request.URL.RawPath = path, target
 		if key != "" {
-			timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+			timestamp := strconv.FormatInt(at.Unix(), 10)
 			mac := hmac.New(sha256.New, []byte(key))
 			fmt.Fprintf(mac, "sluice-approval-v1\nPOST\n%s\n%s\n%s", target, timestamp, body)
 			request.Header.Set("X-Sluice-Timestamp", timestamp)
@@ -86,6 +91,10 @@ var _ = Describe("An approval by HTTP", Ordered, func() {
 		answer, err := io.ReadAll(response.Body)
 		Expect(err).NotTo(HaveOccurred())
 		return response.StatusCode, string(answer)
+	}
+	post := func(ctx context.Context, target, key, body string) (int, string) {
+		GinkgoHelper()
+		return postAt(ctx, time.Now(), target, key, body)
 	}
 	approvals := func(ctx context.Context) []pipelinesv1.PromotionApproval {
 		GinkgoHelper()
@@ -139,7 +148,7 @@ spec:
   - {name: prod, targets: [{namespace: by-http-prod}]}
   promotion: {manual: true, strategy: {notification: {}, secretRef: {name: approvals}}}
 `, name)
-			revision := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, namespace, name),
+			revision := field(object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, name),
 				"status", "environments", "prod", "waitingApproval", "revision")
 			Eventually(ctx, revision).Should(HavePrefix("v2.0.0@sha1:"))
 			now, err := revision(ctx)
@@ -175,12 +184,14 @@ spec:
 	})
 
 	It("promotes, in the name of the controller", func(ctx SpecContext) {
-		code, answer := post(ctx, "/approval/by-http/shop/prod/"+waiting, key, `{"comment":"smoke tests passed"}`)
+		shop := &pipelinesv1.Pipeline{}
+		Expect(world.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "shop"}, shop)).To(Succeed())
+		began = shop.Status.Environments["prod"].Promotion.StartTime.Time
+		code, answer := postAt(ctx, began, "/approval/by-http/shop/prod/"+waiting, key, `{"comment":"smoke tests passed"}`)
 		Expect(code).To(Equal(http.StatusCreated), answer)
 		Expect(approvals(ctx)).To(ConsistOf(HaveField("Spec", pipelinesv1.PromotionApprovalSpec{
 			PipelineRef: meta.LocalObjectReference{Name: "shop"}, Environment: "prod", Revision: waiting, ApprovedBy: self, Comment: "smoke tests passed",
 		})))
-		shop := &pipelinesv1.Pipeline{}
 		Eventually(ctx, func(ctx context.Context) (*pipelinesv1.PromotionRecord, error) {
 			err := world.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "shop"}, shop)
 			return shop.Status.Environments["prod"].Promotion, err
@@ -201,6 +212,59 @@ spec:
 		other := &pipelinesv1.Pipeline{}
 		Expect(world.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "other"}, other)).To(Succeed())
 		Expect(other.Status.Environments["prod"].WaitingApproval.Revision).To(Equal(waiting))
+	})
+
+	It("is not for the next run of the same revision, in which whoever has seen the request may repeat it", func(ctx SpecContext) {
+		source := object(sourceAPI, sourcev1.GitRepositoryKind, flux, "by-http-dev")
+		release := func(version string) {
+			GinkgoHelper()
+			patch := fmt.Sprintf(`{"spec":{"ref":{"tag":%q}}}`, version)
+			Expect(world.Client.Patch(ctx, source, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+			Eventually(ctx, field(object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, "shop"), "status", "revision")).Should(HavePrefix(version))
+		}
+		release("v1.0.0")
+		Expect(approvals(ctx)).To(BeEmpty())
+		release("v2.0.0")
+
+		// The run begins a moment before its promotion into prod does.
+		Eventually(ctx, func(ctx context.Context) string {
+			code, answer := postAt(ctx, began, "/approval/by-http/shop/prod/"+waiting, key, `{"comment":"smoke tests passed"}`)
+			Expect(code).To(Equal(http.StatusUnprocessableEntity))
+			return answer
+		}).Should(And(ContainSubstring("before this promotion began at"), ContainSubstring(`"waiting":"`+waiting+`"`)))
+		Expect(approvals(ctx)).To(BeEmpty())
+		code, answer := post(ctx, "/approval/by-http/shop/prod/"+waiting, key, "")
+		Expect(code).To(Equal(http.StatusCreated), answer)
+	})
+
+	It("is no second person's where the promotion says that it doesn't count", func(ctx SpecContext) {
+		patch := `{"spec":{"promotion":{"approvals":{"required":2,"http":false}}}}`
+		other := object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, "other")
+		Expect(world.Client.Patch(ctx, other, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+		message := condition(other, meta.ReadyCondition)
+		Eventually(ctx, message).Should(HaveField("Message", HaveSuffix("0 of 2 approvals; approvals by HTTP don't count")))
+		Eventually(ctx, func(ctx context.Context) string {
+			code, answer := post(ctx, "/approval/by-http/other/prod/"+waiting, key, "")
+			return fmt.Sprint(code, " ", answer)
+		}).Should(Equal(`403 {"error":"approvals by HTTP don't count for promotions into environment prod: approvals.http is false"}` + "\n"))
+
+		By("having been made before that was said, and by a person with the key who has an account, too")
+		config := rest.CopyConfig(world.Cluster.Config)
+		config.Impersonate.UserName = self
+		controller, err := client.New(config, client.Options{Scheme: world.Client.Scheme(), Mapper: world.Client.RESTMapper()})
+		Expect(err).NotTo(HaveOccurred())
+		review := &authenticationv1.SelfSubjectReview{}
+		Expect(world.Client.Create(ctx, review)).To(Succeed())
+		person := review.Status.UserInfo.Username
+		for by, as := range map[string]client.Client{self: controller, person: world.Client} {
+			spec := pipelinesv1.PromotionApprovalSpec{Environment: "prod", Revision: waiting, ApprovedBy: by}
+			spec.PipelineRef.Name = "other"
+			Expect(as.Create(ctx, pipelinesv1.NewPromotionApproval(namespace, spec))).To(Succeed())
+		}
+		Eventually(ctx, message).Should(HaveField("Message", HaveSuffix("1 of 2 approvals, by "+person+"; approvals by HTTP don't count")))
+		Expect(approvals(ctx)).To(ContainElement(HaveField("Spec.ApprovedBy", self)), "it would count if the promotion were changed back")
+		Expect(run(ctx, "flux", "pipeline", "why", "other", "--env=prod", "--namespace="+namespace)).To(
+			ContainSubstring("1 of 2 approvals, by " + person + "; approvals by HTTP don't count"))
 	})
 
 	It("takes the place of notifications that called for promotions", func(ctx SpecContext) {

@@ -20,6 +20,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -57,7 +59,7 @@ var _ = Describe("An approval", Ordered, func() {
 		return pipelinesv1.NewPromotionApproval(namespace, spec)
 	}
 	pipeline := func(name string) client.Object {
-		return object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, namespace, name)
+		return object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, name)
 	}
 	patch := func(ctx context.Context, by client.Client, obj client.Object, patch string) error {
 		return by.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(patch)))
@@ -131,7 +133,7 @@ spec:
 	})
 
 	waiting := func(name string) func(context.Context) (any, error) {
-		return field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, namespace, name), "status", "environments", "prod", "waitingApproval", "revision")
+		return field(object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, name), "status", "environments", "prod", "waitingApproval", "revision")
 	}
 
 	It("counts once for each person, and promotes when enough have approved", func(ctx SpecContext) {
@@ -142,7 +144,7 @@ spec:
 
 		Expect(ada.Create(ctx, approval("shop", "prod", revision.(string), user("ada")))).To(Succeed())
 		Expect(ada.Create(ctx, approval("shop", "prod", revision.(string), user("ada")))).To(Satisfy(apierrors.IsAlreadyExists), "approving twice is approving once")
-		message := condition(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, namespace, "shop"), "Ready")
+		message := condition(object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, "shop"), meta.ReadyCondition)
 		Eventually(ctx, message).Should(HaveField("Message", ContainSubstring("1 of 2 approvals, by "+user("ada"))))
 
 		second := approval("shop", "prod", revision.(string), user("bob"))
@@ -166,7 +168,7 @@ spec:
 		Expect(second.OwnerReferences).To(ConsistOf(HaveField("UID", shop.UID)))
 
 		By("releasing the next revision to dev, which makes it void")
-		Expect(patch(ctx, world.Client, object(sourceAPI, "GitRepository", flux, "shop-dev"), `{"spec":{"ref":{"tag":"v3.0.0"}}}`)).To(Succeed())
+		Expect(patch(ctx, world.Client, object(sourceAPI, sourcev1.GitRepositoryKind, flux, "shop-dev"), `{"spec":{"ref":{"tag":"v3.0.0"}}}`)).To(Succeed())
 		Eventually(ctx, waiting("shop")).Should(HavePrefix("v3.0.0@sha1:"))
 		var approvals pipelinesv1.PromotionApprovalList
 		Expect(world.Client.List(ctx, &approvals, client.InNamespace(namespace), client.MatchingFields{pipelinesv1.ApprovalPipelineField: "shop"})).To(Succeed())
@@ -181,6 +183,12 @@ spec:
 		Expect(patch(ctx, ada, pipeline("shop"), `{"spec":{"promotion":{"approvals":null}}}`)).To(beForbidden("pipelines"))
 		Expect(ada.Delete(ctx, pipeline("shop"))).To(beForbidden("pipelines"))
 		Expect(ada.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace))).To(beForbidden("secrets"))
+
+		By("saying what can't be seen, or what no environment is called")
+		for _, revision := range []string{"v9\n", "v9\u200b", "v9\u202e", "v9\u009b2J"} {
+			Expect(ada.Create(ctx, approval("shop", "prod", revision, user("ada")))).To(Satisfy(apierrors.IsInvalid), "%q", revision)
+		}
+		Expect(ada.Create(ctx, approval("shop", "prod is fine: see", "v9", user("ada")))).To(Satisfy(apierrors.IsInvalid))
 
 		By("being one who may edit Pipelines, but not approve them")
 		Expect(eve.Create(ctx, approval("shop", "prod", "v9", user("eve")))).To(beForbidden(""))

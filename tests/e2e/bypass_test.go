@@ -20,7 +20,10 @@ import (
 	"context"
 	"fmt"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,7 +98,7 @@ var _ = Describe("Nothing gets past a closed gate", Ordered, func() {
 				g.fromGit(ctx)
 			}
 			before := g.sentinel.resumptions()
-			request(ctx, object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", flux, g.name))
+			request(ctx, object(kustomizeAPI, kustomizev1.KustomizationKind, flux, g.name))
 			sources := now(ctx, g.sources())
 			g.resumed(ctx, before)
 			return sources
@@ -117,6 +120,7 @@ var _ = Describe("Nothing gets past a closed gate", Ordered, func() {
 			}
 			return again
 		}},
+		{name: "by a write of the status that says the gates are open", group: "by-status", try: byStatusWrite},
 	}
 
 	for _, way := range ways {
@@ -191,9 +195,9 @@ var _ = Describe("Nothing gets past a closed gate", Ordered, func() {
 		}
 		publish(version(0))
 		turnGate(ctx, g.name, false)
-		release := object("helm.toolkit.fluxcd.io/v2", "HelmRelease", flux, g.name)
-		chart := object(sourceAPI, "HelmChart", flux, flux+"-"+g.name)
-		repository := object(sourceAPI, "HelmRepository", flux, g.name)
+		release := object(helmAPI, helmv2.HelmReleaseKind, flux, g.name)
+		chart := object(sourceAPI, sourcev1.HelmChartKind, flux, flux+"-"+g.name)
+		repository := object(sourceAPI, sourcev1.HelmRepositoryKind, flux, g.name)
 		// asksFor has the HelmRelease ask for a version of the chart.
 		asksFor := func(version string) {
 			GinkgoHelper()

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -31,6 +32,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/githost"
 	"github.com/sluice-toolkit/sluice/tests/playground"
@@ -39,8 +41,8 @@ import (
 // All go through the real flux, which finds the plugin by its links. The application runs v2.0.0 in namespace cli-one and
 // v1.0.0 in cli-two; each spec has a Pipeline between the two, and a repository on the fake of GitHub.
 var _ = Describe("The plugin of the Flux CLI", Ordered, func() {
-	// people are those whom the Role of a Pipeline's approvers is bound to.
-	people := []string{"cli-ada", "cli-bob"}
+	// people have no rights but those that specs give them.
+	people := []string{"cli-ada", "cli-bob", "cli-turner", "cli-tenant"}
 
 	BeforeAll(func(ctx SpecContext) {
 		github.AddToken(githost.Token{Value: token, Login: "sluice-bot"})
@@ -50,21 +52,7 @@ var _ = Describe("The plugin of the Flux CLI", Ordered, func() {
 			Expect(world.Release("cli", version)).To(Succeed())
 		}
 		for namespace, version := range map[string]string{"cli-one": "v2.0.0", "cli-two": "v1.0.0"} {
-			apply(ctx, `
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s}
----
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: cli, namespace: %[1]s}
-spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
-`, namespace, world.RepositoryURL("cli"), version)
+			deploy(ctx, "cli", namespace, version)
 			Eventually(ctx, field(object("v1", "ConfigMap", namespace, "app"), "data", "version")).Should(Equal(version))
 		}
 		for _, name := range people {
@@ -98,7 +86,7 @@ spec:
   - {name: two, targets: [{namespace: cli-two}]}
   promotion: {%[4]s, strategy: {pull-request: {type: github, url: '%[5]s', baseBranch: main, secretRef: {name: %[1]s}}}}
 `, name, token, base64.StdEncoding.EncodeToString(github.CA()), more, github.RepositoryURL(owner, name))
-		obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name)
+		obj := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name)
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(client.IgnoreNotFound(world.Client.Delete(ctx, obj))).To(Succeed())
 		})
@@ -122,13 +110,16 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		return said
 	}
-	// since is how a promotion that waits is told of.
-	const since = `^two: v2\.0\.0@sha1:[0-9a-f]{8} has been waiting since 20[-0-9]{8}T[0-9:]{8}Z \([0-9a-z]+\): `
+	// waits and since are how a promotion that waits is told of.
+	const (
+		waits = `two: v2\.0\.0@sha1:[0-9a-f]{8} waits: `
+		since = ` \(since 20[-0-9]{8}T[0-9:]{8}Z, [0-9a-z]+\)`
+	)
 
 	It("approves a promotion in the caller's name, and tells its pull request", func(ctx SpecContext) {
 		revision := pipeline(ctx, "cli-by-one", "manual: true")
 		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one")).To(MatchRegexp(
-			since + `a person's approval is missing \(flux approve promotion cli-by-one --env two -n flux-system\)\n$`))
+			`^` + waits + `a person's approval is missing` + since + `; to approve: flux approve promotion cli-by-one --env two -n flux-system\n$`))
 
 		By("not asking where nobody can answer")
 		_, err := run(ctx, "flux", "approve", "promotion", "cli-by-one", "--env", "two")
@@ -139,17 +130,17 @@ spec:
 		Expect(err).To(MatchError(ContainSubstring("✗ revision v1.0.0 is not the one that waits for approval in environment two of pipeline cli-by-one, which is " + revision)))
 		Expect(record("cli-by-one", "two")(ctx)).To(haveState(pipelinesv1.PromotionUnapproved))
 
-		By("approving the one that is")
+		By("approving the one that is, by its tag, in the one environment that waits")
 		self := &authenticationv1.SelfSubjectReview{}
 		Expect(world.Client.Create(ctx, self)).To(Succeed())
 		me := self.Status.UserInfo.Username
-		said := fluxSays(ctx, "approve", "promotion", "cli-by-one", "--env=two", "--yes", "--revision="+revision, "--comment=e2e")
+		said := fluxSays(ctx, "approve", "promotion", "cli-by-one", "--yes", "--revision=v2.0.0", "--comment=e2e")
 		Expect(said).To(And(
-			MatchRegexp(`(?m)^  revision: +v1\.0\.0@sha1:[0-9a-f]{8} → v2\.0\.0@sha1:[0-9a-f]{8}$`),
+			MatchRegexp(`(?m)^  revision: +v1\.0\.0@sha1:[0-9a-f]{8} → v2\.0\.0@sha1:[0-9a-f]{40}$`),
 			ContainSubstring("✔ promotion approved by "+me+"\n◎ waiting for pipeline reconciliation\n"),
 			HaveSuffix("✔ pull request "+pull(ctx, "cli-by-one")+" waits to be merged\n")))
 		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one")).To(MatchRegexp(
-			`^two: v2\.0\.0@sha1:[0-9a-f]{8} waits for pull request ` + pull(ctx, "cli-by-one") + ` to be merged\n$`))
+			`^two: v2\.0\.0@sha1:[0-9a-f]{8} waits for pull request ` + pull(ctx, "cli-by-one") + ` to be merged` + since + `\n$`))
 		var approvals pipelinesv1.PromotionApprovalList
 		Expect(world.Client.List(ctx, &approvals, client.InNamespace(flux), client.MatchingFields{pipelinesv1.ApprovalPipelineField: "cli-by-one"})).To(Succeed())
 		Expect(approvals.Items).To(ConsistOf(HaveField("Spec.Comment", "e2e")))
@@ -166,7 +157,7 @@ spec:
 			MatchRegexp(`(?m)^    └── promotion of v2\.0\.0@sha1:[0-9a-f]{8}: created, .*, approved by `+me+`$`)))
 		Expect(fluxSays(ctx, "pipeline", "history", "cli-by-one", "--env=two")).To(MatchRegexp(
 			`(?m)^two +v2\.0\.0@sha1:[0-9a-f]{8} +created +\S+Z +- +` + me + ` +` + pull(ctx, "cli-by-one")))
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one", "--env=one")).To(MatchRegexp(`^one: runs v2\.0\.0@sha1:[0-9a-f]{8}, nothing to do`))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one", "--env=one")).To(MatchRegexp(`^one: runs v2\.0\.0@sha1:[0-9a-f]{8}, which is promoted from here`))
 	})
 
 	It("takes the approvals of two people who may do nothing else", func(ctx SpecContext) {
@@ -198,8 +189,8 @@ subjects:
 		Expect(said).To(And(
 			MatchRegexp(`(?m)^  approvals: +0 of 2$`),
 			ContainSubstring("✔ promotion approved by "+adasName+"\n"),
-			MatchRegexp(`(?m)^◎ two: v2\.0\.0@sha1:[0-9a-f]{8} has been waiting since .*: 1 of 2 approvals, by `+adasName+` \(flux approve promotion cli-two-eyes `)))
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-two-eyes")).To(MatchRegexp(since + "1 of 2 approvals, by " + adasName))
+			MatchRegexp(`(?m)^◎ `+waits+`1 of 2 approvals, by `+adasName+since+`; to approve: flux approve promotion cli-two-eyes `)))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-two-eyes")).To(MatchRegexp("^" + waits + "1 of 2 approvals, by " + adasName + since))
 
 		By("counting one person once")
 		said, err = approve(ada, "cli-two-eyes")
@@ -239,8 +230,8 @@ subjects: [{kind: ServiceAccount, name: cli-ada, namespace: flux-system}]
 		said := fluxSays(ctx, "approve", "promotion", "cli-gated", "--env=two", "--yes")
 		Expect(said).To(And(
 			MatchRegexp(`(?m)^  also waits for: gate cli-freeze is closed \(end of quarter\)$`),
-			MatchRegexp(`◎ two: v2\.0\.0@sha1:[0-9a-f]{8} has been waiting since .*: gate cli-freeze is closed \(end of quarter\)\n$`)))
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(MatchRegexp(since + `gate cli-freeze is closed \(end of quarter\)\n$`))
+			MatchRegexp(`◎ `+waits+`gate cli-freeze is closed \(end of quarter\)`+since+`\n$`)))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(MatchRegexp(`^` + waits + `gate cli-freeze is closed \(end of quarter\)` + since + `\n$`))
 
 		By("showing what the gate holds")
 		apply(ctx, `
@@ -249,20 +240,77 @@ kind: GitRepository
 metadata: {name: cli-gated, namespace: flux-system}
 spec: {interval: 24h, url: '%s', ref: {tag: v1.0.0}, gates: {refs: [cli-freeze]}}
 `, world.RepositoryURL("cli"))
-		source := object(sourceAPI, "GitRepository", flux, "cli-gated")
+		source := object(sourceAPI, sourcev1.GitRepositoryKind, flux, "cli-gated")
 		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
-		Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("False")))
-		Eventually(ctx, field(object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, "cli-freeze"), "status", "held")).Should(BeEquivalentTo(1))
-		Expect(fluxSays(ctx, "gate", "list")).To(MatchRegexp(`(?m)^cli-freeze +closed +\S+ +1 +end of quarter$`))
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
+		gate := object(gatingAPI, gatingv1.GateKind, flux, "cli-freeze")
+		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(2))
+		Expect(field(gate, "status", "heldPromotions")(ctx)).To(BeEquivalentTo(1))
+		Expect(fluxSays(ctx, "gate", "list")).To(MatchRegexp(`(?m)^cli-freeze +closed +\S+ +2 +end of quarter$`))
 		Expect(fluxSays(ctx, "gate", "get", "cli-freeze")).To(And(
 			HavePrefix("Gate/flux-system/cli-freeze: closed since "),
 			ContainSubstring("│   └── GitRepository/flux-system/cli-gated: held: "+frozen),
 			MatchRegexp(`    └── Pipeline/flux-system/cli-gated: two: v2\.0\.0@sha1:[0-9a-f]{8} waits: gate cli-freeze is closed`)))
 
-		By("opening it")
-		fluxSays(ctx, "open", "gate", "cli-freeze")
+		Expect(fluxSays(ctx, "gate", "sources")).To(MatchRegexp(`(?m)^GitRepository/cli-gated +cli-freeze +held +true +- +gate cli-freeze is closed \(end of quarter\)`))
+
+		By("opening it, and waiting until the source and the promotion go on")
+		Expect(fluxSays(ctx, "open", "gate", "cli-freeze")).To(HaveSuffix("✔ gate cli-freeze is open: released 1 of 1 source\n"))
+		Expect(field(source, "spec", "suspend")(ctx)).To(BeNil())
 		Eventually(ctx, record("cli-gated", "two")).Should(haveState(pipelinesv1.PromotionCreated))
 		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(ContainSubstring("waits for pull request " + pull(ctx, "cli-gated") + " to be merged"))
+	})
+
+	It("shows a gate to one who may only turn it, and to a tenant whose sources it holds", func(ctx SpecContext) {
+		apply(ctx, `
+apiVersion: gating.toolkit.fluxcd.io/v1alpha1
+kind: Gate
+metadata: {name: cli-limited, namespace: flux-system}
+spec: {closed: false, accessFrom: {namespaceSelectors: [{}]}}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: cli-limited, namespace: cli-one}
+spec: {interval: 24h, url: '%s', ref: {tag: v1.0.0}, gates: {refs: [flux-system/cli-limited]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: turn-cli-limited, namespace: flux-system}
+rules: [{apiGroups: [gating.toolkit.fluxcd.io], resources: [gates], resourceNames: [cli-limited], verbs: [get, patch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: turn-cli-limited, namespace: flux-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: turn-cli-limited}
+subjects: [{kind: ServiceAccount, name: cli-turner, namespace: flux-system}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: cli-tenant, namespace: cli-one}
+rules: [{apiGroups: [gating.toolkit.fluxcd.io, source.toolkit.fluxcd.io], resources: ["*"], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: cli-tenant, namespace: cli-one}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: cli-tenant}
+subjects: [{kind: ServiceAccount, name: cli-tenant, namespace: flux-system}]
+`, world.RepositoryURL("cli"))
+		source := object(sourceAPI, sourcev1.GitRepositoryKind, "cli-one", "cli-limited")
+		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
+		turner, tenant := "--kubeconfig="+kubeconfigOf(ctx, "cli-turner"), "--kubeconfig="+kubeconfigOf(ctx, "cli-tenant")
+		Eventually(ctx, field(object(gatingAPI, gatingv1.GateKind, flux, "cli-limited"), "status", "sources")).Should(BeEquivalentTo(1))
+
+		Expect(fluxSays(ctx, turner, "close", "gate", "cli-limited", "--reason=end of quarter")).To(HaveSuffix("✔ gate cli-limited is closed: held 1 of 1 source\n"))
+		Expect(fluxSays(ctx, turner, "gate", "get", "cli-limited")).To(And(
+			MatchRegexp(`^Gate/flux-system/cli-limited: closed since \S+ \(\S+\): end of quarter\n`),
+			ContainSubstring("│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in flux-system namespace; by the gate's status: 1 of 1 source held\n"),
+			ContainSubstring("    └── you may not list Pipeline in flux-system namespace; by the gate's status: 0 promotions held\n")))
+
+		Expect(fluxSays(ctx, tenant, "gate", "sources", "--namespace=cli-one")).To(
+			MatchRegexp(`(?m)^GitRepository/cli-limited +flux-system/cli-limited +held +true +\S+ +gate flux-system/cli-limited is closed \(end of quarter\)`))
+		Expect(fluxSays(ctx, tenant, "gate", "list", "--namespace=cli-one")).To(
+			MatchRegexp(`(?m)^flux-system/cli-limited +<unknown> +<unknown> +<unknown> +you may not get it: 'flux gate sources' shows what it holds$`))
+		Expect(fluxSays(ctx, "gate", "list", "--namespace=cli-one")).To(MatchRegexp(`(?m)^flux-system/cli-limited +closed +\S+ +1 +end of quarter$`))
 	})
 
 	It("says that nothing is to be done where all run the revision", func(ctx SpecContext) {
@@ -275,7 +323,7 @@ spec:
   environments: [{name: one, targets: [{namespace: cli-one}]}, {name: same, targets: [{namespace: cli-one}]}]
 `)
 		Eventually(ctx, ready("cli-alone")).Should(HaveField("Reason", pipelinesv1.UpToDateReason))
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-alone")).To(MatchRegexp(`^same: runs v2\.0\.0@sha1:[0-9a-f]{8}, nothing to do\n$`))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-alone")).To(MatchRegexp(`^same: runs v2\.0\.0@sha1:[0-9a-f]{8}` + since + `\n$`))
 	})
 
 	It("completes the names of what is there", func(ctx SpecContext) {

@@ -22,12 +22,14 @@ import (
 	"net/http"
 	"strings"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/killproxy"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
@@ -55,7 +57,7 @@ var _ = Describe("Killing gate-controller", func() {
 		g.establish(ctx)
 		counted := func(held int) {
 			GinkgoHelper()
-			gate := object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, g.name)
+			gate := object(gatingAPI, gatingv1.GateKind, flux, g.name)
 			Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(held))
 			Expect(field(gate, "status", "sources")(ctx)).To(BeEquivalentTo(11))
 		}
@@ -109,7 +111,7 @@ var _ = Describe("Killing gate-controller", func() {
 		gated := g.sources()
 		for _, l := range g.lines {
 			if l.inherits {
-				gated = append(gated, object(sourceAPI, "HelmRepository", flux, g.upstreamOf(l)))
+				gated = append(gated, object(sourceAPI, sourcev1.HelmRepositoryKind, flux, g.upstreamOf(l)))
 			}
 		}
 		for _, source := range gated {

@@ -197,21 +197,7 @@ var _ = Describe("No credential", Ordered, ContinueOnFailure, func() {
 		Expect(err).NotTo(HaveOccurred())
 		for namespace, version := range map[string]string{"discreet-one": "v2.0.0", "discreet-two": "v1.0.0"} {
 			Expect(world.Release("discreet", version)).To(Succeed())
-			apply(ctx, `
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s}
----
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: discreet, namespace: %[1]s}
-spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
-`, namespace, world.RepositoryURL("discreet"), version)
+			deploy(ctx, "discreet", namespace, version)
 		}
 
 		Expect(world.PipelineController.Stop()).To(Succeed())
@@ -412,7 +398,7 @@ spec:
   promotion: {strategy: {notification: {}}}
 `, name)
 		Eventually(ctx, ready(name)).Should(HaveField("Reason", "TargetNotReadable"))
-		Eventually(ctx, field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name), "status", "environments", "two", "targets")).Should(
+		Eventually(ctx, field(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name), "status", "environments", "two", "targets")).Should(
 			ContainElement(HaveKeyWithValue("error", Not(ContainSubstring("connecting")))))
 	},
 		Entry("whose kubeconfig is none", "none", "server: [", "token: tok_Kx7qNAMEW9zt"),

@@ -19,16 +19,21 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-const sourceAPI = "source.toolkit.fluxcd.io/v1"
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+)
 
 var _ = Describe("A closed gate", func() {
 	closeGate := func(ctx context.Context, gate string, closed bool) {
@@ -41,7 +46,7 @@ var _ = Describe("A closed gate", func() {
 		{how: "named in the annotation", name: "by-annotation", annotations: `annotations: {gating.toolkit.fluxcd.io/gates: by-annotation}`},
 	} {
 		It("holds a GitRepository when it is "+test.how, func(ctx SpecContext) {
-			source := object(sourceAPI, "GitRepository", flux, test.name)
+			source := object(sourceAPI, sourcev1.GitRepositoryKind, flux, test.name)
 			artifact := field(source, "status", "artifact", "revision")
 			app := object("v1", "ConfigMap", test.name, "app")
 			version := field(app, "data", "version")
@@ -84,11 +89,11 @@ spec:
   prune: true
 `, test.name, test.annotations, world.RepositoryURL(test.name), test.gates)
 			Eventually(ctx, version).Should(Equal("v1.0.0"))
-			Eventually(ctx, condition(source, "GatesOpen")).Should(And(HaveField("Status", BeEquivalentTo("True")), HaveField("Reason", "AllGatesOpen")))
+			Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("True")), HaveField("Reason", "AllGatesOpen")))
 
 			By("closing the gate")
 			closeGate(ctx, test.name, true)
-			Eventually(ctx, condition(source, "GatesOpen")).Should(And(HaveField("Status", BeEquivalentTo("False")),
+			Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")),
 				HaveField("Reason", "GateClosed"), HaveField("Message", ContainSubstring("gate %s is closed", test.name))))
 			Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
 			before := head()
@@ -110,7 +115,7 @@ spec:
 			closeGate(ctx, test.name, false)
 			Eventually(ctx, artifact).Should(Equal(head()))
 			Eventually(ctx, version).Should(Equal("v2.0.0"))
-			Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("True")))
+			Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 			Expect(field(source, "spec", "suspend")(ctx)).To(BeNil(), "a release leaves no trace in the spec")
 
 			events := func(ctx context.Context) (string, error) {
@@ -123,15 +128,49 @@ spec:
 		})
 	}
 
+	It("warns a person who suspends what it holds, since that leaves no trace", func(ctx SpecContext) {
+		const warning = "nothing changed: this source is suspended by its gates, and runs when they open"
+		closeGate(ctx, "suspended-late", true)
+		source := ungatedSource(ctx, "suspended-late")
+		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
+		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "suspended-late")
+		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
+		kubectl := func(args ...string) string {
+			GinkgoHelper()
+			out, err := run(ctx, "kubectl", append(args, "--namespace="+flux)...)
+			Expect(err).NotTo(HaveOccurred())
+			return out
+		}
+		suspend := []string{"patch", "gitrepository", "suspended-late", "--type=merge", `--patch={"spec":{"suspend":true}}`}
+
+		Expect(kubectl(suspend...)).To(ContainSubstring(warning))
+		Expect(warnings(ctx, source)).To(ContainElement(ContainSubstring(warning)), "as the flux CLI suspends")
+		Expect(warnings(ctx, source, client.FieldOwner("a-controller"))).To(BeEmpty())
+		Expect(kubectl("annotate", "gitrepository", "suspended-late", "team=a")).NotTo(ContainSubstring(warning))
+
+		By("suspending it under a name of one's own, which leaves a trace")
+		manifest := filepath.Join(GinkgoT().TempDir(), "suspend.yaml")
+		Expect(os.WriteFile(manifest, []byte("{apiVersion: "+sourceAPI+", kind: GitRepository, metadata: {name: suspended-late}, spec: {suspend: true}}"), 0o600)).To(Succeed())
+		Expect(kubectl("apply", "--server-side", "--field-manager=ada", "--filename="+manifest)).NotTo(ContainSubstring(warning))
+		Expect(kubectl(suspend...)).NotTo(ContainSubstring(warning))
+		closeGate(ctx, "suspended-late", false)
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
+		Consistently(ctx, field(source, "spec", "suspend")).Should(Equal(true))
+		_, err := run(ctx, "flux", "resume", "source", "git", "suspended-late")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(field(source, "spec", "suspend")(ctx)).To(BeNil())
+	})
+
 	It("keeps a person's own suspension when it opens", func(ctx SpecContext) {
 		closeGate(ctx, "suspended", true)
 		source := ungatedSource(ctx, "suspended")
 		Expect(world.Client.Patch(ctx, source.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)), client.FieldOwner("flux"))).To(Succeed())
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "suspended")
-		Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("False")))
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
 
 		closeGate(ctx, "suspended", false)
-		Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("True")))
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 		Consistently(ctx, field(source, "spec", "suspend")).Should(Equal(true))
 	})
 
@@ -149,26 +188,79 @@ spec:
 	It("is an error when it does not exist, and holds all the same", func(ctx SpecContext) {
 		source := ungatedSource(ctx, "missing")
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "nobody-made-this")
-		Eventually(ctx, condition(source, "GatesOpen")).Should(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "GateNotFound")))
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "GateNotFound")))
 		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
 
 		By("taking the gate off the source again")
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "")
-		Eventually(ctx, condition(source, "GatesOpen")).Should(HaveField("Type", BeEmpty()))
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Type", BeEmpty()))
 		Eventually(ctx, field(source, "spec", "suspend")).Should(BeNil())
 	})
 
 	It("holds a source whose annotation can't be understood", func(ctx SpecContext) {
 		source := ungatedSource(ctx, "garbled")
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "Not A Name")
-		Eventually(ctx, condition(source, "GatesOpen")).Should(And(HaveField("Reason", "InvalidGates"),
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Reason", "InvalidGates"),
 			HaveField("Message", ContainSubstring("must be names of gates"))))
 		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
 	})
 
+	It("does not pass for open while gate-controller is down", func(ctx SpecContext) {
+		gates := func(ctx context.Context) (string, error) {
+			return run(ctx, "kubectl", "--namespace", flux, "get", "gates")
+		}
+		closeGate(ctx, "unseen", false)
+		Eventually(ctx, gates).Should(And(MatchRegexp(`NAME +CLOSED +STATE +SINCE +HELD +REFUSED +REASON`), MatchRegexp(`(?m)^unseen +false +Open `)))
+		Expect(world.GateController.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(world.GateController.Start(ctx)).To(Succeed()) })
+		closeGate(ctx, "unseen", true)
+		Expect(gates(ctx)).To(MatchRegexp(`(?m)^unseen +true +Open `))
+	})
+
+	It("tells when all have followed it, in one event and to flux close gate", func(ctx SpecContext) {
+		const sources = 12
+		closeGate(ctx, "followed", false)
+		named := func(i int) *unstructured.Unstructured {
+			return object(sourceAPI, sourcev1.GitRepositoryKind, flux, fmt.Sprintf("followed-%d", i))
+		}
+		for i := range sources {
+			apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: %s, namespace: flux-system}, spec: {interval: 24h, url: '%s', ref: {branch: main}, gates: {refs: [followed]}}}",
+				sourceAPI, named(i).GetName(), world.RepositoryURL("app"))
+			DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, named(i))).To(Succeed()) })
+		}
+		gate := object(gatingAPI, gatingv1.GateKind, flux, "followed")
+		Eventually(ctx, field(gate, "status", "sources")).Should(BeEquivalentTo(sources))
+		turn := func(verb, want string) {
+			GinkgoHelper()
+			said, err := run(ctx, "flux", verb, "gate", "followed")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(said).To(HaveSuffix(want + "\n"))
+			suspended := BeNil()
+			if verb == "close" {
+				suspended = Equal(true)
+			}
+			for i := range sources {
+				Expect(field(named(i), "spec", "suspend")(ctx)).To(suspended)
+			}
+		}
+		turn("close", "✔ gate followed is closed: held 12 of 12 sources")
+		turn("open", "✔ gate followed is open: released 12 of 12 sources")
+
+		events := func(ctx context.Context) (string, error) {
+			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "gate/followed")
+		}
+		Eventually(ctx, events).Should(And(
+			MatchRegexp(`Normal +Closed .* the gate is closed; 12 of 12 sources are held, 0 promotions wait\n`),
+			MatchRegexp(`Normal +Open .* the gate is open; 0 of 12 sources are held, 0 promotions wait\n`)))
+		all, err := events(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(strings.Split(strings.TrimSpace(all), "\n")).To(HaveLen(3), "a heading and two events")
+		Expect(condition(gate, meta.ReadyCondition)(ctx)).To(HaveField("Status", BeEquivalentTo("True")))
+	})
+
 	It("tells in its status what it holds", func(ctx SpecContext) {
 		closeGate(ctx, "counted", true)
-		gate := object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, "counted")
+		gate := object(gatingAPI, gatingv1.GateKind, flux, "counted")
 		Eventually(ctx, field(gate, "status", "sources")).Should(BeEquivalentTo(0))
 		for i := range 3 {
 			annotate(ctx, ungatedSource(ctx, fmt.Sprintf("counted-%d", i)), "gating.toolkit.fluxcd.io/gates", "counted")
@@ -203,8 +295,8 @@ func ungatedSource(ctx context.Context, name string) *unstructured.Unstructured 
 	GinkgoHelper()
 	apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: %s, namespace: flux-system}, spec: {interval: 1m, url: '%s', ref: {branch: main}}}",
 		sourceAPI, name, world.RepositoryURL("app"))
-	source := object(sourceAPI, "GitRepository", flux, name)
-	Eventually(ctx, condition(source, "Ready")).Should(HaveField("Status", BeEquivalentTo("True")))
+	source := object(sourceAPI, sourcev1.GitRepositoryKind, flux, name)
+	Eventually(ctx, condition(source, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 	return source
 }
 
@@ -226,4 +318,24 @@ func heldAndObserved(source *unstructured.Unstructured) func(context.Context) (b
 		observed, _, _ := unstructured.NestedInt64(now.Object, "status", "observedGeneration")
 		return suspended && observed == now.GetGeneration(), nil
 	}
+}
+
+// warnings are those that the API server gives with an answer to a patch that changes nothing.
+func warnings(ctx context.Context, source *unstructured.Unstructured, options ...client.PatchOption) []string {
+	GinkgoHelper()
+	var told []string
+	config := rest.CopyConfig(world.Cluster.Config)
+	config.WarningHandlerWithContext = warningFunc(func(text string) { told = append(told, text) })
+	as, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(as.Patch(ctx, source.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), options...)).To(Succeed())
+	return told
+}
+
+// warningFunc is told of warnings.
+type warningFunc func(text string)
+
+// HandleWarningHeaderWithContext takes the text of a warning.
+func (f warningFunc) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+	f(text)
 }

@@ -28,12 +28,15 @@ import (
 	"time"
 
 	"code.gitea.io/sdk/gitea"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/upstream"
 )
 
@@ -53,12 +56,12 @@ func newGroup(ctx context.Context, name string, lines []line) *group {
 	g := &group{name: name, lines: lines}
 	g.sentinel = post(ctx, name)
 	DeferCleanup(func(ctx SpecContext) {
-		for _, kind := range sourceKinds {
+		for _, kind := range gatingv1.SourceKinds {
 			Expect(world.Client.DeleteAllOf(ctx, object(sourceAPI, kind, flux, ""), client.InNamespace(flux), client.MatchingLabels{groupLabel: name})).To(Succeed())
 		}
 		for _, line := range lines {
 			if line.repository != nil {
-				Expect(client.IgnoreNotFound(world.Client.Delete(ctx, object(sourceAPI, "HelmRepository", flux, g.upstreamOf(line))))).To(Succeed())
+				Expect(client.IgnoreNotFound(world.Client.Delete(ctx, object(sourceAPI, sourcev1.HelmRepositoryKind, flux, g.upstreamOf(line))))).To(Succeed())
 			}
 		}
 	})
@@ -122,6 +125,12 @@ func (g *group) fromGit(ctx context.Context) {
 		files[line.slug+".yaml"] = line.manifest(g.upstreamOf(line), g.upstreamOf(line), g.name, "suspend: false")
 	}
 	Expect(world.Commit(g.name, "Don't suspend the sources", files)).To(Succeed())
+	fromGit(ctx, g.name, "")
+}
+
+// fromGit has Flux apply a repository, until the spec ends, with more in the spec of the Kustomization. It waits until that is ready.
+func fromGit(ctx context.Context, name, more string) *unstructured.Unstructured {
+	GinkgoHelper()
 	apply(ctx, `
 apiVersion: source.toolkit.fluxcd.io/v1
 kind: GitRepository
@@ -131,16 +140,17 @@ spec: {interval: 24h, url: '%[2]s', ref: {branch: main}}
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
 metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, path: ./, prune: true, sourceRef: {kind: GitRepository, name: %[1]s}}
-`, g.name, world.RepositoryURL(g.name))
-	kustomization := object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", flux, g.name)
+spec: {interval: 24h, path: ./, prune: true, sourceRef: {kind: GitRepository, name: %[1]s}, %[3]s}
+`, name, world.RepositoryURL(name), more)
+	kustomization := object(kustomizeAPI, kustomizev1.KustomizationKind, flux, name)
 	DeferCleanup(func(ctx SpecContext) {
-		for _, obj := range []*unstructured.Unstructured{kustomization, object(sourceAPI, "GitRepository", flux, g.name)} {
+		for _, obj := range []*unstructured.Unstructured{kustomization, object(sourceAPI, sourcev1.GitRepositoryKind, flux, name)} {
 			Expect(world.Client.Delete(ctx, obj)).To(Succeed())
 			Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())
 		}
 	})
-	Eventually(ctx, condition(kustomization, "Ready")).Should(HaveField("Status", BeEquivalentTo("True")))
+	Eventually(ctx, condition(kustomization, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
+	return kustomization
 }
 
 // expectHeld waits until the hold is on sources in the given states, or in later ones, and source-controller has seen it. From
@@ -318,7 +328,7 @@ func lines(up *upstream.Server) []line {
 	}
 	return []line{
 		{
-			slug: "git", kind: "GitRepository", cli: "git",
+			slug: "git", kind: sourcev1.GitRepositoryKind, cli: "git",
 			begin: func(name string) error {
 				_, err := world.Git.CreateRepository(name)
 				return err
@@ -342,7 +352,7 @@ func lines(up *upstream.Server) []line {
 			},
 		},
 		{
-			slug: "oci", kind: "OCIRepository", cli: "oci",
+			slug: "oci", kind: sourcev1.OCIRepositoryKind, cli: "oci",
 			begin: nothing,
 			publish: to(func(name, version string) error {
 				if err := up.PushArtifact(name, version, map[string]string{"version": version}); err != nil {
@@ -358,7 +368,7 @@ func lines(up *upstream.Server) []line {
 			},
 		},
 		{
-			slug: "bucket", kind: "Bucket", cli: "bucket",
+			slug: "bucket", kind: sourcev1.BucketKind, cli: "bucket",
 			begin:   up.CreateBucket,
 			publish: to(func(name, version string) error { return up.PutObject(name, "app/version", version) }),
 			spec: func(name string) string {
@@ -367,7 +377,7 @@ func lines(up *upstream.Server) []line {
 			edits: func(string, string) [2]string { return [2]string{`{"prefix":null}`, `{"prefix":"app/"}`} },
 		},
 		{
-			slug: "helm", kind: "HelmRepository", cli: "helm",
+			slug: "helm", kind: sourcev1.HelmRepositoryKind, cli: "helm",
 			begin:   nothing,
 			publish: to(chart, "-moved"),
 			spec:    func(name string) string { return fmt.Sprintf("url: '%s'", up.HelmURL(name)) },
@@ -376,13 +386,13 @@ func lines(up *upstream.Server) []line {
 			},
 		},
 		{
-			slug: "chart", kind: "HelmChart", cli: "chart",
+			slug: "chart", kind: sourcev1.HelmChartKind, cli: "chart",
 			begin: nothing,
 			publish: func(ctx context.Context, name, version string) {
 				GinkgoHelper()
 				to(chart)(ctx, name, version)
 				// The chart is looked for in the index that the HelmRepository has fetched.
-				repository := object(sourceAPI, "HelmRepository", flux, name)
+				repository := object(sourceAPI, sourcev1.HelmRepositoryKind, flux, name)
 				if uid, err := field(repository, "metadata", "uid")(ctx); err != nil || uid != nil {
 					Expect(err).NotTo(HaveOccurred())
 					request(ctx, repository)
@@ -392,7 +402,7 @@ func lines(up *upstream.Server) []line {
 			repository: func(name string) string { return fmt.Sprintf("url: '%s'", up.HelmURL(name)) },
 		},
 		{
-			slug: "oci-chart", kind: "HelmChart", cli: "chart",
+			slug: "oci-chart", kind: sourcev1.HelmChartKind, cli: "chart",
 			begin:   nothing,
 			publish: to(func(name, version string) error { return up.PushChart(name, "app", version) }),
 			spec:    chartSpec, edits: chartEdits,

@@ -63,7 +63,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:unau
 		Expect(os.WriteFile(authentication, []byte(content), 0o600)).To(Succeed())
 		leaf := startLeaf(ctx, dir, "--authentication-config="+authentication)
 		var err error
-		admin, err = client.New(leaf.Config, client.Options{})
+		admin, err = client.New(leaf.Config, client.Options{Scheme: world.Client.Scheme()})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(leaf.Apply(ctx, fmt.Appendf(nil, leafRole,
 			"{apiGroup: rbac.authorization.k8s.io, kind: User, name: 'management:system:serviceaccount:flux-system:leaf-identity'}"))).To(Succeed())
@@ -94,7 +94,7 @@ spec:
   - {name: staging, targets: [{namespace: leaf-apps, clusterRef: {kind: ConfigMap, name: leaf-identity}}]}
 `, leaf.Config.Host, indented(leaf.Config.CAData))
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name))).To(Succeed())
+			Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name))).To(Succeed())
 		})
 	})
 
@@ -109,7 +109,7 @@ spec:
 		Eventually(ctx, staging(name)).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v1")))
 		runs(ctx, admin, leafNamespace, "v2")
 		Eventually(ctx, staging(name)).Should(HaveField("Revision", "v2"))
-		Expect(run(ctx, "flux", "pipeline", "get", "clusters")).To(MatchRegexp(`(?m)^ConfigMap/flux-system/leaf-identity +True `))
+		Expect(run(ctx, "flux", "pipeline", "clusters")).To(MatchRegexp(`(?m)^ConfigMap/flux-system/leaf-identity +True `))
 	})
 
 	It("is no longer read when the ServiceAccount is deleted", func(ctx SpecContext) {

@@ -27,25 +27,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gitopsv1 "github.com/sluice-toolkit/sluice/api/gitops/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/leafserver"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 	"github.com/sluice-toolkit/sluice/tests/playground"
+	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
 const (
-	kustomizeAPI = "kustomize.toolkit.fluxcd.io/v1"
 	// leafNamespace is that of the applications in the leaf cluster, and leafUser whom the controller is there.
 	leafNamespace = "leaf-apps"
 	leafUser      = "system:serviceaccount:" + leafNamespace + ":sluice"
@@ -101,7 +101,7 @@ var _ = Describe("A target in another cluster", Ordered, func() {
 		Expect(os.WriteFile(policy, []byte(leafAudit), 0o600)).To(Succeed())
 		leaf = startLeaf(ctx, dir, "--audit-policy-file="+policy, "--audit-log-path="+audit)
 		var err error
-		admin, err = client.New(leaf.Config, client.Options{})
+		admin, err = client.New(leaf.Config, client.Options{Scheme: world.Client.Scheme()})
 		Expect(err).NotTo(HaveOccurred())
 		line, err = leafserver.NewLine(leaf.Config.Host)
 		Expect(err).NotTo(HaveOccurred())
@@ -195,7 +195,7 @@ spec:
 		pipeline(ctx, "leaf-others", "{kind: GitopsCluster, name: leaf}", "leaf-others")
 		Eventually(ctx, staging("leaf-others")).Should(And(HaveField("Reason", "Forbidden"), HaveField("Error",
 			ContainSubstring("the kubeconfig's user may not list objects of kind Kustomization.kustomize.toolkit.fluxcd.io in namespace leaf-others"))))
-		Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "leaf-others"))).To(Succeed())
+		Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "leaf-others"))).To(Succeed())
 	})
 
 	It("has had nothing else asked of its cluster, and no Secret read", func() {
@@ -204,6 +204,8 @@ spec:
 			"get /apis/kustomize.toolkit.fluxcd.io/v1",
 			"list kustomizations in leaf-apps", "watch kustomizations in leaf-apps",
 			"list kustomizations in leaf-others",
+			// What holds a rollout is asked for, and need not be allowed.
+			"get /apis/source.toolkit.fluxcd.io/v1", "list gitrepositories in leaf-apps",
 		))
 	})
 
@@ -212,7 +214,7 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("unreachable since ")),
 			HaveField("ReadyRevision", "v2")))
 		Eventually(ctx, ready("leaf")).Should(HaveField("Reason", "TargetNotReadable"))
-		Expect(run(ctx, "flux", "pipeline", "get", "clusters")).To(And(
+		Expect(run(ctx, "flux", "pipeline", "clusters")).To(And(
 			MatchRegexp(`(?m)^GitopsCluster/flux-system/leaf +False +Unreachable `), MatchRegexp(`(?m)^Secret/flux-system/leaf-direct +True `)))
 		runs(ctx, world.Client, "leaf-dev", "v3")
 		// The other way to the same cluster is not cut off.
@@ -255,7 +257,7 @@ spec:
 	})
 
 	It("is known again when the object that stands for its cluster was deleted and made anew", func(ctx SpecContext) {
-		Expect(world.Client.Delete(ctx, object("gitops.weave.works/v1alpha1", "GitopsCluster", flux, "leaf"))).To(Succeed())
+		Expect(world.Client.Delete(ctx, object(gitopsv1.GroupVersion.String(), gitopsv1.GitopsClusterKind, flux, "leaf"))).To(Succeed())
 		reconcile(ctx, "leaf", "look-for-the-cluster")
 		Eventually(ctx, staging("leaf")).Should(HaveField("Reason", "ClusterNotFound"))
 		apply(ctx, gitopsCluster, "leaf")
@@ -287,7 +289,7 @@ spec:
 
 	It("is let go of when no Pipeline names the cluster any more", func(ctx SpecContext) {
 		for _, name := range []string{"leaf", "leaf-too", "leaf-direct", "leaf-silent", "leaf-dead"} {
-			Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name))).To(Succeed())
+			Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name))).To(Succeed())
 		}
 		Eventually(ctx, metricsOf(world.PipelineController)).ShouldNot(ContainSubstring("sluice_leaf_cluster_connected{"))
 	})
@@ -347,8 +349,8 @@ func asked(log string) []string {
 	return all
 }
 
-// kustomizationWith makes a directory with a kustomization that is a component of config/ and nothing else.
-func kustomizationWith(dir, component string) string {
+// kustomizationWith makes a directory with a kustomization that is a component of config/, and a manifest for it, if any.
+func kustomizationWith(dir, component string, manifest ...string) string {
 	GinkgoHelper()
 	path := filepath.Join(dir, component)
 	Expect(os.Mkdir(path, 0o755)).To(Succeed())
@@ -356,7 +358,12 @@ func kustomizationWith(dir, component string) string {
 	Expect(err).NotTo(HaveOccurred())
 	relative, err := filepath.Rel(path, root)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(os.WriteFile(filepath.Join(path, "kustomization.yaml"), []byte("components: ["+relative+"]\n"), 0o644)).To(Succeed())
+	kustomization := "components: [" + relative + "]\n"
+	if len(manifest) > 0 {
+		Expect(os.WriteFile(filepath.Join(path, "manifest.yaml"), []byte(strings.Join(manifest, "\n---\n")), 0o644)).To(Succeed())
+		kustomization += "resources: [manifest.yaml]\n"
+	}
+	Expect(os.WriteFile(filepath.Join(path, "kustomization.yaml"), []byte(kustomization), 0o644)).To(Succeed())
 	return path
 }
 
@@ -389,14 +396,8 @@ func expiredKubeconfig(leaf *localcluster.Cluster) []byte {
 // runs makes the application in a namespace of a cluster one that is ready on a revision.
 func runs(ctx context.Context, in client.Client, namespace, revision string) {
 	GinkgoHelper()
-	app := object(kustomizeAPI, "Kustomization", namespace, "leafapp")
-	app.Object["spec"] = map[string]any{
-		"suspend": true, "interval": "1h", "prune": true, "path": ".", "sourceRef": map[string]any{"kind": "GitRepository", "name": "none"},
-	}
-	Expect(in.Apply(ctx, client.ApplyConfigurationFromUnstructured(app), client.FieldOwner("e2e"))).To(Succeed())
-	status := fmt.Appendf(nil, `{"status":{"observedGeneration":%[1]d,"lastAppliedRevision":%[2]q,"conditions":[{"type":%[3]q,"status":"True",
-"reason":"Test","message":"","observedGeneration":%[1]d,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, app.GetGeneration(), revision, meta.ReadyCondition)
-	Expect(in.Status().Patch(ctx, app, client.RawPatch(types.MergePatchType, status))).To(Succeed())
+	key := client.ObjectKey{Namespace: namespace, Name: "leafapp"}
+	Expect(standin.Application{Key: key, Revision: revision, Ready: metav1.ConditionTrue}.Put(ctx, in)).To(Succeed())
 }
 
 // staging returns a function that reads the target in the environment 'staging' of a Pipeline, for Eventually.

@@ -19,15 +19,23 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/upstream"
 )
 
@@ -107,6 +115,41 @@ var _ = Describe("Sources that are fetched once a day", Ordered, func() {
 		})
 	}
 
+	It("publish as soon as gate-controller is back, however long source-controller would wait after refusals", func(ctx SpecContext) {
+		g := newGroup(ctx, "refused", lines(up))
+		g.publish(ctx, 0)
+		g.establish(ctx)
+		By("changing them while nobody can find their gates open")
+		Expect(world.GateController.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			if err := world.GateController.Start(ctx); err != nil {
+				GinkgoWriter.Println(err)
+			}
+		})
+		change := func(source *unstructured.Unstructured, spec string) {
+			GinkgoHelper()
+			Expect(world.Client.Patch(ctx, source, client.RawPatch(types.MergePatchType, []byte(`{"spec":`+spec+`}`)))).To(Succeed())
+		}
+		for _, source := range g.sources() {
+			change(source, `{"interval":"23h"}`)
+		}
+		g.publish(ctx, 1)
+		for i, source := range g.sources() {
+			change(source, g.lines[i].edits(g.upstreamOf(g.lines[i]), version(1))[1])
+		}
+		for _, source := range g.sources() {
+			Eventually(func() (int, error) { return refusals(source) }).Should(BeNumerically(">=", 5), key(source))
+			Expect(content(source)(ctx)).To(ContainSubstring(version(0)))
+		}
+
+		Expect(world.GateController.Start(ctx)).To(Succeed())
+		for _, source := range g.sources() {
+			Eventually(ctx, field(source, "status", "lastHandledReconcileAt")).ShouldNot(BeNil(), "%s is woken", key(source))
+			// What it was woken for is told before the artifact is.
+			Eventually(ctx, content(source)).Should(ContainSubstring(version(1)), key(source))
+		}
+	})
+
 	It("publish nothing when source-controller has lost its artifacts meanwhile, and recover when the gate is open", func(ctx SpecContext) {
 		g := begin(ctx, "restart")
 		release := func(version string) {
@@ -123,7 +166,7 @@ kind: Kustomization
 metadata: {name: restart, namespace: flux-system}
 spec: {interval: 24h, path: ./app, prune: true, targetNamespace: flux-system, sourceRef: {kind: GitRepository, name: %s}}
 `, g.sources()[0].GetName())
-		app := object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", flux, "restart")
+		app := object(kustomizeAPI, kustomizev1.KustomizationKind, flux, "restart")
 		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, app)).To(Succeed()) })
 		running := field(object("v1", "ConfigMap", flux, "restart"), "data", "version")
 		Eventually(ctx, running).Should(Equal(version(0)))
@@ -148,13 +191,13 @@ spec: {interval: 24h, path: ./app, prune: true, targetNamespace: flux-system, so
 
 		By("looking at what there is to see of that")
 		for _, source := range g.sources() {
-			Expect(condition(source, "Ready")(ctx)).To(HaveField("Status", BeEquivalentTo("True")), "%s doesn't know of it", key(source))
+			Expect(condition(source, meta.ReadyCondition)(ctx)).To(HaveField("Status", BeEquivalentTo("True")), "%s doesn't know of it", key(source))
 			_, err := content(source)(ctx)
 			Expect(err).To(MatchError(ContainSubstring("404 Not Found")), key(source))
 		}
 		annotate(ctx, app, meta.ReconcileRequestAnnotation, version(1))
-		Eventually(ctx, condition(app, "Ready")).Should(And(HaveField("Status", BeEquivalentTo("False")),
-			HaveField("Reason", "ArtifactFailed"), HaveField("Message", ContainSubstring("artifact not found"))))
+		Eventually(ctx, condition(app, meta.ReadyCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")),
+			HaveField("Reason", meta.ArtifactFailedReason), HaveField("Message", ContainSubstring("artifact not found"))))
 		Expect(running(ctx)).To(Equal(version(0)), "what was applied stays")
 		Expect(g.sentinel.leaks()).To(BeEmpty())
 
@@ -165,7 +208,7 @@ spec: {interval: 24h, path: ./app, prune: true, targetNamespace: flux-system, so
 			Eventually(ctx, content(source)).Should(ContainSubstring(version(1)), key(source))
 		}
 		Eventually(ctx, running).Should(Equal(version(1)))
-		Eventually(ctx, condition(app, "Ready")).Should(HaveField("Status", BeEquivalentTo("True")))
+		Eventually(ctx, condition(app, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 	})
 
 	It("have an Alert tell which gate closed and opened, and why", func(ctx SpecContext) {
@@ -178,39 +221,49 @@ spec: {interval: 24h, path: ./app, prune: true, targetNamespace: flux-system, so
 			Message             string
 			ReportingController string
 		}
-		received := make(chan event, 100)
-		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			var posted event
-			if err := json.NewDecoder(r.Body).Decode(&posted); err != nil {
-				http.Error(w, err.Error(), http.StatusBadRequest)
-				return
-			}
-			received <- posted
-		}))
-		DeferCleanup(receiver.Close)
-		apply(ctx, `
+		// alertOf has notification-controller post the events of an object, and returns them.
+		alertOf := func(name, kind, of string) <-chan event {
+			received := make(chan event, 100)
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var posted event
+				if err := json.NewDecoder(r.Body).Decode(&posted); err != nil {
+					http.Error(w, err.Error(), http.StatusBadRequest)
+					return
+				}
+				received <- posted
+			}))
+			DeferCleanup(receiver.Close)
+			apply(ctx, `
 apiVersion: notification.toolkit.fluxcd.io/v1beta3
 kind: Provider
-metadata: {name: alert, namespace: flux-system}
-spec: {type: generic, address: '%s'}
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {type: generic, address: '%[2]s'}
 ---
 apiVersion: notification.toolkit.fluxcd.io/v1beta3
 kind: Alert
-metadata: {name: alert, namespace: flux-system}
-spec: {providerRef: {name: alert}, eventSources: [{kind: GitRepository, name: %s}]}
-`, receiver.URL, g.upstreamOf(g.lines[0]))
-		DeferCleanup(func(ctx SpecContext) {
-			for _, kind := range []string{"Alert", "Provider"} {
-				Expect(world.Client.Delete(ctx, object("notification.toolkit.fluxcd.io/v1beta3", kind, flux, "alert"))).To(Succeed())
-			}
-		})
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {providerRef: {name: %[1]s}, eventSources: [{kind: %[3]s, name: %[4]s}]}
+`, name, receiver.URL, kind, of)
+			DeferCleanup(func(ctx SpecContext) {
+				for _, kind := range []string{"Alert", "Provider"} {
+					Expect(world.Client.Delete(ctx, object("notification.toolkit.fluxcd.io/v1beta3", kind, flux, name))).To(Succeed())
+				}
+			})
+			return received
+		}
+		received := alertOf("alert", sourcev1.GitRepositoryKind, g.upstreamOf(g.lines[0]))
+		letAlertsNameGates(ctx)
+		ofGate := alertOf("alert-gate", gatingv1.GateKind, "alert")
 		closeGate := func(reason string) {
 			GinkgoHelper()
 			apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: alert, namespace: flux-system, annotations: {gating.toolkit.fluxcd.io/reason: '%s'}}, spec: {closed: true}}", reason)
 		}
+		toldByGate := func(reason, message string) OmegaMatcher {
+			return And(HaveField("Reason", reason), HaveField("Message", message), HaveField("InvolvedObject.Kind", gatingv1.GateKind), HaveField("InvolvedObject.Name", "alert"))
+		}
 		told := func(reason, message string) OmegaMatcher {
 			return And(HaveField("Reason", reason), HaveField("Message", message), HaveField("Severity", "info"),
-				HaveField("ReportingController", "gate-controller"), HaveField("InvolvedObject.Kind", "GitRepository"),
+				HaveField("ReportingController", "gate-controller"), HaveField("InvolvedObject.Kind", sourcev1.GitRepositoryKind),
 				HaveField("InvolvedObject.Namespace", flux), HaveField("InvolvedObject.Name", g.upstreamOf(g.lines[0])))
 		}
 		g.establish(ctx)
@@ -220,7 +273,42 @@ spec: {providerRef: {name: alert}, eventSources: [{kind: GitRepository, name: %s
 		turnGate(ctx, g.name, false)
 		Eventually(received).Should(Receive(told("AllGatesOpen", "released: gate alert is open")))
 
+		By("turning it again and again within five minutes, for which notification-controller remembers an event")
+		for range 2 {
+			turnGate(ctx, g.name, true)
+			Eventually(received).Should(Receive(told("GateClosed", "held: gate alert is closed")))
+			Eventually(ofGate).Should(Receive(toldByGate("Closed", "the gate is closed; 1 of 1 source is held, 0 promotions wait")))
+			turnGate(ctx, g.name, false)
+			Eventually(received).Should(Receive(told("AllGatesOpen", "released: gate alert is open")))
+			Eventually(ofGate).Should(Receive(toldByGate("Open", "the gate is open; 0 of 1 source is held, 0 promotions wait")))
+		}
+
 		closeGate("the quarter ends")
 		Eventually(received).Should(Receive(told("GateClosed", "held: gate alert is closed (the quarter ends)")))
 	})
 })
+
+// letAlertsNameGates adds Gate to the kinds of objects whose events Flux's Alerts take, which is an enum.
+func letAlertsNameGates(ctx context.Context) {
+	GinkgoHelper()
+	crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "alerts.notification.toolkit.fluxcd.io")
+	versions, err := field(crd, "spec", "versions")(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for i, version := range versions.([]any) {
+		if version.(map[string]any)["name"] != "v1beta3" {
+			continue
+		}
+		patch := fmt.Appendf(nil, `[{"op":"add","path":"/spec/versions/%d/schema/openAPIV3Schema/properties/spec/properties/eventSources/items/properties/kind/enum/-","value":"Gate"}]`, i)
+		Expect(world.Client.Patch(ctx, crd, client.RawPatch(types.JSONPatchType, patch))).To(Succeed())
+	}
+	Eventually(ctx, func(ctx context.Context) error {
+		return world.Cluster.Apply(ctx, []byte("{apiVersion: notification.toolkit.fluxcd.io/v1beta3, kind: Alert, metadata: {name: names-a-gate, namespace: flux-system}, spec: {suspend: true, providerRef: {name: none}, eventSources: [{kind: Gate, name: none}]}}"))
+	}).Should(Succeed())
+	Expect(world.Client.Delete(ctx, object("notification.toolkit.fluxcd.io/v1beta3", "Alert", flux, "names-a-gate"))).To(Succeed())
+}
+
+// refusals is how often the backstop has refused source-controller an artifact of a source.
+func refusals(source *unstructured.Unstructured) (int, error) {
+	log, err := logOf("source-controller")
+	return len(regexp.MustCompile(`"`+source.GetName()+`\\*" is forbidden:.* new artifact blocked: `).FindAllString(log, -1)), err
+}

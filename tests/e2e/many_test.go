@@ -58,21 +58,7 @@ var _ = Describe("Promotions in one repository", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		for namespace, version := range map[string]string{"crowd-one": "v2.0.0", "crowd-two": "v1.0.0"} {
 			Expect(world.Release("crowd", version)).To(Succeed())
-			apply(ctx, `
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s}
----
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: crowd, namespace: %[1]s}
-spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
-`, namespace, world.RepositoryURL("crowd"), version)
+			deploy(ctx, "crowd", namespace, version)
 		}
 
 		files := map[string]string{"all.yaml": all()}
@@ -104,7 +90,7 @@ spec:
 		}
 		DeferCleanup(func(ctx SpecContext) {
 			for i := range many {
-				Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name(i)))).To(Succeed())
+				Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name(i)))).To(Succeed())
 			}
 		})
 		for i := range many {

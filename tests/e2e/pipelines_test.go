@@ -33,6 +33,7 @@ import (
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -120,7 +121,7 @@ spec:
   promotion: {strategy: {pull-request: {type: github, url: '%[2]s', baseBranch: main, secretRef: {name: %[1]s}%[3]s}}%[4]s}
 `, name, url, settings, more)
 		DeferCleanup(func(ctx SpecContext) {
-			obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name)
+			obj := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name)
 			Expect(client.IgnoreNotFound(world.Client.Delete(ctx, obj))).To(Succeed())
 		})
 	}
@@ -151,8 +152,8 @@ spec:
 		defer response.Body.Close()
 		Expect(response.StatusCode).To(Equal(http.StatusOK))
 	}
-	// gatesStatus returns the commit status at the head of that pull request: its state and its description.
-	gatesStatus := func(name string) func() (string, error) {
+	// commitStatus returns the commit status at the head of that pull request: its state and its description.
+	commitStatus := func(name string) func() (string, error) {
 		return func() (string, error) {
 			all, err := github.Statuses(owner, name, pull(name).HeadSHA)
 			if err != nil || len(all) == 0 {
@@ -274,12 +275,30 @@ spec:
 			}),
 	)
 
+	It("sets the markers at its path and no others, and says so if nothing is there", func(ctx SpecContext) {
+		before := marked("apart")
+		repository("apart", map[string]string{"copies/two/app.yaml": before})
+		secret(ctx, "apart", token)
+		pipelineWith(ctx, "apart", ", path: ./apps/two", "")
+		Eventually(ctx, ready("apart")).Should(And(HaveField("Reason", "PromotionFailed"),
+			HaveField("Message", ContainSubstring("branch main has no directory or file ./apps/two: correct the strategy's path"))))
+		_, err := github.CommitFiles(owner, "apart", "main", map[string]string{"apps/two/app.yaml": before}, "Add it")
+		Expect(err).NotTo(HaveOccurred())
+		reconcile(ctx, "apart", "it is there")
+		Eventually(ctx, record("apart", "two")).Should(haveState("created"))
+		for name, want := range map[string]string{"copies/two/app.yaml": before, "apps/two/app.yaml": strings.Replace(before, "v1.0.0", "v2.0.0", 1)} {
+			after, err := github.ReadFile(owner, "apart", pull("apart").Head, name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(after)).To(Equal(want), name)
+		}
+	})
+
 	It("waits for a person where it is manual", func(ctx SpecContext) {
 		repository("manual", map[string]string{"app.yaml": marked("manual")})
 		secret(ctx, "manual", token)
 		pipeline(ctx, "manual", ", manual: true")
 		Eventually(ctx, ready("manual")).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", ContainSubstring("a person's approval is missing"))))
-		waiting := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "manual"), "status", "environments", "two", "waitingApproval", "revision")
+		waiting := field(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "manual"), "status", "environments", "two", "waitingApproval", "revision")
 		Expect(waiting(ctx)).To(HavePrefix("v2.0.0@sha1:"))
 		reconcile(ctx, "manual", "look")
 		Expect(github.Count("", "manual")).To(BeZero(), "the Git host isn't even asked")
@@ -289,7 +308,7 @@ spec:
 		secret(ctx, "elsewhere", token)
 		pipeline(ctx, "elsewhere", "")
 		patch := `[{"op":"remove","path":"/spec/promotion/strategy/pull-request/type"}]`
-		Expect(world.Client.Patch(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "elsewhere"),
+		Expect(world.Client.Patch(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "elsewhere"),
 			client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
 		Eventually(ctx, ready("elsewhere")).Should(HaveField("Message", ContainSubstring("set the type to one of azure-devops, bitbucket-server, gitea, github, gitlab")))
 	})
@@ -300,7 +319,7 @@ spec:
 		pipeline(ctx, "unknown", "")
 		Eventually(ctx, record("unknown", "two")).Should(haveState("created"))
 		patch := `[{"op":"add","path":"/spec/environments/1/targets/0/clusterRef","value":{"kind":"Secret","name":"eu"}}]`
-		Expect(world.Client.Patch(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "unknown"),
+		Expect(world.Client.Patch(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "unknown"),
 			client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
 		Eventually(ctx, ready("unknown")).Should(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring("Secret flux-system/eu does not exist"))))
 	})
@@ -310,7 +329,7 @@ spec:
 		pipelineAt(ctx, "mistaken", github.RepositoryURL(owner, "no-such-repository"), "", "")
 		Eventually(ctx, record("mistaken", "two")).Should(haveState("failed"))
 		patch := `{"spec":{"promotion":{"strategy":{"pull-request":null,"notification":{}}}}}`
-		Expect(world.Client.Patch(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "mistaken"),
+		Expect(world.Client.Patch(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "mistaken"),
 			client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 		Eventually(ctx, ready("mistaken")).Should(HaveField("Message", HaveSuffix("no-such-repository.git is no longer named in the spec: "+
 			"mend its access, or force the promotion, which leaves what is open there")))
@@ -380,7 +399,7 @@ spec:
 		Eventually(ctx, record("deleted", "two")).Should(haveState("created"))
 		measured := metricsOf(world.PipelineController)
 		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_arrived_seconds_count{name="deleted",namespace="flux-system"} 0`))
-		obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "deleted")
+		obj := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "deleted")
 		Expect(world.Client.Delete(ctx, obj)).To(Succeed())
 		Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())
 		all, err := github.PullRequests(owner, "deleted")
@@ -413,12 +432,12 @@ spec:
 		gateOf(ctx, "reported", false)
 		pipeline(ctx, "reported", ", gates: {refs: [reported]}")
 		Eventually(ctx, record("reported", "two")).Should(haveState("created"))
-		Eventually(ctx, gatesStatus("reported")).Should(HavePrefix("sluice/gates success: gate reported is open"))
+		Eventually(ctx, commitStatus("reported")).Should(HavePrefix("sluice/preconditions success: gate reported is open"))
 		gateOf(ctx, "reported", true)
-		Eventually(ctx, gatesStatus("reported")).Should(HavePrefix("sluice/gates failure: gate reported is closed"))
+		Eventually(ctx, commitStatus("reported")).Should(HavePrefix("sluice/preconditions failure: gate reported is closed"))
 		Eventually(ctx, ready("reported")).Should(And(HaveField("Reason", "PullRequestOpen"), HaveField("Message", ContainSubstring("which is to wait: gate reported is closed"))))
 		gateOf(ctx, "reported", false)
-		Eventually(ctx, gatesStatus("reported")).Should(HavePrefix("sluice/gates success"))
+		Eventually(ctx, commitStatus("reported")).Should(HavePrefix("sluice/preconditions success"))
 	})
 
 	It("is merged by Sluice where it says so, as soon as the host lets it and not while a gate is closed", func(ctx SpecContext) {
@@ -429,7 +448,7 @@ spec:
 		pipelineWith(ctx, "automatic", ", merge: auto, mergeMethod: squash", ", gates: {refs: [automatic]}")
 		Eventually(ctx, notYet.Hits).Should(Equal(1))
 		gateOf(ctx, "automatic", true)
-		Eventually(ctx, gatesStatus("automatic")).Should(HavePrefix("sluice/gates failure"))
+		Eventually(ctx, commitStatus("automatic")).Should(HavePrefix("sluice/preconditions failure"))
 		reconcile(ctx, "automatic", "while the gate is closed")
 		Expect(pull("automatic").State).To(Equal("open"))
 		gateOf(ctx, "automatic", false)
@@ -498,7 +517,7 @@ spec:
 		after, err := github.ReadFile(owner, "moved", pull("moved").Head, "app.yaml")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(after)).To(Equal(strings.Replace(changed, "v1.0.0", "v2.0.0", 1)))
-		Eventually(ctx, gatesStatus("moved")).Should(HavePrefix("sluice/gates success"), "on the new commit, too")
+		Eventually(ctx, commitStatus("moved")).Should(HavePrefix("sluice/preconditions success"), "on the new commit, too")
 
 		// Somebody else has set the revision: there is nothing left to merge.
 		commit(map[string]string{"app.yaml": string(after)})
@@ -556,7 +575,7 @@ spec:
 		pipeline(ctx, "as-app", "")
 		Eventually(ctx, record("as-app", "two")).Should(haveState("created"))
 		Expect(pushes("as-app")).To(Equal(1))
-		Eventually(ctx, gatesStatus("as-app")).Should(HavePrefix("sluice/gates success"))
+		Eventually(ctx, commitStatus("as-app")).Should(HavePrefix("sluice/preconditions success"))
 	})
 
 	It("reaches Git by SSH, and the host's API as a GitHub App", func(ctx SpecContext) {
@@ -575,7 +594,7 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(after)).To(Equal(strings.Replace(marked("by-ssh"), "v1.0.0", "v2.0.0", 1)))
 
-		Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "by-ssh"))).To(Succeed())
+		Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "by-ssh"))).To(Succeed())
 		Eventually(func() map[string]string { return branches("by-ssh") }).Should(HaveLen(1))
 		Expect(pull("by-ssh").State).To(Equal("closed"))
 	})
@@ -597,7 +616,7 @@ spec:
 		repository("hooked", map[string]string{"app.yaml": marked("hooked")})
 		secret(ctx, "hooked", token+", webhook-secret: not-a-real-key")
 		pipeline(ctx, "hooked", "")
-		Eventually(ctx, record("hooked", "two")).Should(And(haveState("created"), HaveField("PullRequest.Gates", Not(BeNil()))))
+		Eventually(ctx, record("hooked", "two")).Should(And(haveState("created"), HaveField("PullRequest.CommitStatus", Not(BeNil()))))
 		address, err := approvalAddress()
 		Expect(err).NotTo(HaveOccurred())
 		post := func(key string) int {
@@ -615,7 +634,7 @@ spec:
 		}
 		_, err = github.Merge(owner, "hooked", 1)
 		Expect(err).NotTo(HaveOccurred())
-		received := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "hooked"), "metadata", "annotations", pipelinesv1.WebhookAnnotation)
+		received := field(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "hooked"), "metadata", "annotations", pipelinesv1.WebhookAnnotation)
 		Expect(post("guessed")).To(Equal(http.StatusUnauthorized))
 		Expect(received(ctx)).To(BeNil())
 		Expect(post("not-a-real-key")).To(Equal(http.StatusAccepted))
@@ -630,7 +649,7 @@ spec:
 		pipeline(ctx, "superseded", "")
 		Eventually(ctx, record("superseded", "two")).Should(haveState("created"))
 
-		Expect(world.Client.Patch(ctx, object(sourceAPI, "GitRepository", flux, "service-one"),
+		Expect(world.Client.Patch(ctx, object(sourceAPI, sourcev1.GitRepositoryKind, flux, "service-one"),
 			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ref":{"tag":"v3.0.0"}}}`)))).To(Succeed())
 		Eventually(ctx, record("superseded", "two")).Should(And(haveState("created"), HaveField("Revision", HavePrefix("v3.0.0@"))))
 		all, err := github.PullRequests(owner, "superseded")
@@ -643,7 +662,7 @@ spec:
 			And(HaveField("Number", 2), HaveField("State", "open"), HaveField("Body", ContainSubstring("/superseded/pull/1")))))
 		Expect(branches("superseded")).To(HaveLen(2))
 
-		history := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, "superseded"), "status", "environments", "two", "history")
+		history := field(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "superseded"), "status", "environments", "two", "history")
 		Expect(history(ctx)).To(ConsistOf(And(HaveKeyWithValue("state", "abandoned"), HaveKeyWithValue("message", HavePrefix("superseded by v3.0.0@")))))
 	})
 })

@@ -26,11 +26,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/tests/githost"
 	"github.com/sluice-toolkit/sluice/tests/killproxy"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
@@ -58,21 +61,7 @@ var _ = Describe("Killing pipeline-controller", Ordered, func() {
 			Expect(world.Release("crash", version)).To(Succeed())
 		}
 		for namespace, version := range map[string]string{"crash-one": "v2.0.0", "crash-two": "v1.0.0"} {
-			apply(ctx, `
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s}
----
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: crash, namespace: %[1]s}
-spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
-`, namespace, world.RepositoryURL("crash"), version)
+			deploy(ctx, "crash", namespace, version)
 			Eventually(ctx, field(object("v1", "ConfigMap", namespace, "app"), "data", "version")).Should(Equal(version))
 		}
 
@@ -141,7 +130,7 @@ spec:
 	remove := func(ctx context.Context, name string) {
 		GinkgoHelper()
 		promoted.Store("none")
-		pipeline := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name)
+		pipeline := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name)
 		Expect(world.Client.Delete(ctx, pipeline)).To(Succeed())
 		Eventually(ctx, field(pipeline, "metadata", "uid")).Should(BeNil())
 	}
@@ -193,6 +182,7 @@ spec:
 				By(fmt.Sprintf("killed at call %d, carried out: %t: %s", call, carriedOut, death.Call))
 				deaths++
 				Expect(controller.Start(ctx)).To(Succeed())
+				reconcile(ctx, name, "now") // or an attempt that was interrupted is repeated after its backoff
 				<-finished
 				expect(ctx, name)
 				remove(ctx, name)
@@ -214,6 +204,45 @@ spec:
 		}
 		atEveryCall(ctx, "told", start(ctx, "pipeline-controller-killed-too"), prepare, done,
 			func(context.Context, string) { Expect(accepted.Load()).To(BeEquivalentTo(1)) })
+	})
+
+	It("at each attempt makes few of them, each after the backoff that the one before has left", func(ctx SpecContext) {
+		const name = "backs-off"
+		strategy := byPullRequest(ctx, name)
+		controller := start(ctx, "pipeline-controller-backs-off")
+		died := make(chan error, 2)
+		deadly := github.FailNext("", name, 2, func(http.ResponseWriter, *http.Request, http.Handler) {
+			died <- controller.Kill()
+			panic(http.ErrAbortHandler)
+		})
+		promote(ctx, name, strategy)
+
+		var attempts []pipelinesv1.PromotionRecord
+		for n := range 2 {
+			Eventually(ctx, died).Should(Receive(BeNil()))
+			attempt, err := record(name, "two")(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(attempt).To(And(haveState("unattempted"), HaveField("Attempts", BeEquivalentTo(n+1)), HaveField("NextAttemptTime", Not(BeNil()))))
+			attempts = append(attempts, attempt)
+			Expect(controller.Start(ctx)).To(Succeed())
+			Eventually(ctx, condition(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name), meta.ReadyCondition)).Should(And(
+				HaveField("Reason", "PromotionFailed"),
+				HaveField("Message", "two: the last attempt to promote "+revision.Short(attempt.Revision)+" was interrupted; next attempt at "+
+					attempt.NextAttemptTime.UTC().Format(time.RFC3339))))
+		}
+		backoff := func(attempt pipelinesv1.PromotionRecord) time.Duration {
+			return attempt.NextAttemptTime.Sub(attempt.LastAttemptTime.Time)
+		}
+		Expect(backoff(attempts[0])).To(BeNumerically(">=", 8*time.Second))
+		Expect(backoff(attempts[1])).To(BeNumerically(">=", 16*time.Second))
+		Expect(attempts[1].LastAttemptTime.Time).NotTo(BeTemporally("<", attempts[0].NextAttemptTime.Time))
+
+		reconcile(ctx, name, "now")
+		expectOnePullRequest(ctx, name)
+		Expect(deadly.Hits()).To(Equal(2))
+		Expect(record(name, "two")(ctx)).To(And(HaveField("Attempts", BeEquivalentTo(3)), HaveField("NextAttemptTime", BeNil())))
+		remove(ctx, name)
+		Expect(controller.Kill()).To(Succeed())
 	})
 
 	It("in the middle of a promotion has another replica carry it on, to one pull request", func(ctx SpecContext) {

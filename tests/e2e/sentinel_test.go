@@ -24,14 +24,19 @@ import (
 	"slices"
 	"sync"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
 // holder is the field manager in whose name gate-controller holds sources.
@@ -49,22 +54,21 @@ type sentinel struct {
 	allowed map[types.UID]string
 	leaked  []string
 	resumed map[string]int
+	// told are the sources that were told to have open gates since.
+	told map[string]bool
 }
-
-// sourceKinds are all that gates can hold.
-var sourceKinds = []string{"GitRepository", "OCIRepository", "Bucket", "HelmRepository", "HelmChart"}
 
 // post begins to watch the sources of a group, and its HelmReleases, until the spec ends.
 func post(ctx context.Context, group string) *sentinel {
 	GinkgoHelper()
-	s := &sentinel{latest: map[string]*unstructured.Unstructured{}, resumed: map[string]int{}}
-	for _, kind := range slices.Concat(sourceKinds, []string{"HelmRelease"}) {
+	s := &sentinel{latest: map[string]*unstructured.Unstructured{}, resumed: map[string]int{}, told: map[string]bool{}}
+	lists := []schema.GroupVersionKind{helmv2.GroupVersion.WithKind(helmv2.HelmReleaseKind + "List")}
+	for _, kind := range gatingv1.SourceKinds {
+		lists = append(lists, sourcev1.GroupVersion.WithKind(kind+"List"))
+	}
+	for _, kind := range lists {
 		list := &unstructured.UnstructuredList{}
-		list.SetAPIVersion(sourceAPI)
-		if kind == "HelmRelease" {
-			list.SetAPIVersion("helm.toolkit.fluxcd.io/v2")
-		}
-		list.SetKind(kind + "List")
+		list.SetGroupVersionKind(kind)
 		options := &client.ListOptions{Namespace: flux}
 		client.MatchingLabels{groupLabel: group}.ApplyToList(options)
 		Expect(world.Client.List(ctx, list, options)).To(Succeed())
@@ -80,7 +84,7 @@ func post(ctx context.Context, group string) *sentinel {
 			select {
 			case <-stopped:
 			default:
-				s.see(watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "the watch of " + kind + " ended"}})
+				s.see(watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "the watch of " + kind.Kind + " ended"}})
 			}
 		}()
 		DeferCleanup(func() {
@@ -113,6 +117,9 @@ func (s *sentinel) see(event watch.Event) {
 	if suspended, _, _ := unstructured.NestedBool(obj.Object, "spec", "suspend"); !suspended {
 		s.resumed[key(obj)]++
 	}
+	if gatesOpen(obj).Status == metav1.ConditionTrue {
+		s.told[key(obj)] = true
+	}
 }
 
 // close has each object publish nothing from now on but what it has published, and each that is made later nothing at all.
@@ -144,6 +151,13 @@ func (s *sentinel) resumptions() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.resumed)
+}
+
+// opened lists the sources whose condition GatesOpen was seen to be True since close.
+func (s *sentinel) opened() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.told))
 }
 
 // sources are all objects that there are.

@@ -18,15 +18,13 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/upstream"
 )
 
@@ -58,32 +56,32 @@ var _ = Describe("Each kind of source", Ordered, func() {
 			sourceAPI, kind, name, annotations, spec, gates)
 	}
 	chart := func(name, annotations, repositoryAnnotations, repositorySpec, repositoryGates, gates string) string {
-		return source("HelmRepository", name, repositoryAnnotations, repositorySpec, repositoryGates) + "\n---\n" +
-			source("HelmChart", name, annotations, fmt.Sprintf("chart: app, sourceRef: {kind: HelmRepository, name: %s}", name), gates)
+		return source(sourcev1.HelmRepositoryKind, name, repositoryAnnotations, repositorySpec, repositoryGates) + "\n---\n" +
+			source(sourcev1.HelmChartKind, name, annotations, fmt.Sprintf("chart: app, sourceRef: {kind: HelmRepository, name: %s}", name), gates)
 	}
 
 	kinds := []gatedKind{
 		{
-			kind: "GitRepository",
+			kind: sourcev1.GitRepositoryKind,
 			release: func(name, version string) error {
 				_, _ = world.Git.CreateRepository(name)
 				return world.Release(name, version)
 			},
 			manifest: func(name, annotations, gates string) string {
-				return source("GitRepository", name, annotations, fmt.Sprintf("url: '%s', ref: {branch: main}", world.RepositoryURL(name)), gates)
+				return source(sourcev1.GitRepositoryKind, name, annotations, fmt.Sprintf("url: '%s', ref: {branch: main}", world.RepositoryURL(name)), gates)
 			},
 		},
 		{
-			kind: "OCIRepository",
+			kind: sourcev1.OCIRepositoryKind,
 			release: func(name, version string) error {
 				return up.PushArtifact(name, "latest", map[string]string{"version": version})
 			},
 			manifest: func(name, annotations, gates string) string {
-				return source("OCIRepository", name, annotations, fmt.Sprintf("url: '%s', insecure: true, ref: {tag: latest}", up.OCIURL(name)), gates)
+				return source(sourcev1.OCIRepositoryKind, name, annotations, fmt.Sprintf("url: '%s', insecure: true, ref: {tag: latest}", up.OCIURL(name)), gates)
 			},
 		},
 		{
-			kind: "Bucket",
+			kind: sourcev1.BucketKind,
 			release: func(name, version string) error {
 				if version == "1.0.0" {
 					if err := up.CreateBucket(name); err != nil {
@@ -93,25 +91,25 @@ var _ = Describe("Each kind of source", Ordered, func() {
 				return up.PutObject(name, "version", version)
 			},
 			manifest: func(name, annotations, gates string) string {
-				return source("Bucket", name, annotations, fmt.Sprintf("endpoint: '%s', bucketName: %s, insecure: true, secretRef: {name: s3}", up.S3Endpoint(), name), gates)
+				return source(sourcev1.BucketKind, name, annotations, fmt.Sprintf("endpoint: '%s', bucketName: %s, insecure: true, secretRef: {name: s3}", up.S3Endpoint(), name), gates)
 			},
 		},
 		{
-			kind:    "HelmRepository",
+			kind:    sourcev1.HelmRepositoryKind,
 			release: func(name, version string) error { return up.PublishChart(name, "app", version) },
 			manifest: func(name, annotations, gates string) string {
-				return source("HelmRepository", name, annotations, fmt.Sprintf("url: '%s'", up.HelmURL(name)), gates)
+				return source(sourcev1.HelmRepositoryKind, name, annotations, fmt.Sprintf("url: '%s'", up.HelmURL(name)), gates)
 			},
 		},
 		{
-			kind:    "HelmChart",
+			kind:    sourcev1.HelmChartKind,
 			release: func(name, version string) error { return up.PublishChart(name, "app", version) },
 			manifest: func(name, annotations, gates string) string {
 				return chart(name, annotations, "", fmt.Sprintf("url: '%s'", up.HelmURL(name)), "", gates)
 			},
 		},
 		{
-			kind:    "HelmChart",
+			kind:    sourcev1.HelmChartKind,
 			release: func(name, version string) error { return up.PublishChart(name, "app", version) },
 			manifest: func(name, annotations, gates string) string {
 				return chart(name, "", annotations, fmt.Sprintf("url: '%s'", up.HelmURL(name)), gates, "")
@@ -119,7 +117,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 			inheriting: true,
 		},
 		{
-			kind:    "HelmChart",
+			kind:    sourcev1.HelmChartKind,
 			release: func(name, version string) error { return up.PushChart(name, "app", version) },
 			manifest: func(name, annotations, gates string) string {
 				return chart(name, "", annotations, fmt.Sprintf("type: oci, insecure: true, url: '%s'", up.OCIURL(name)), gates, "")
@@ -172,7 +170,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 				staysBack := func(ctx context.Context) {
 					GinkgoHelper()
 					Eventually(ctx, field(obj, "spec", "suspend")).Should(Equal(true))
-					Eventually(ctx, condition(obj, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("False")))
+					Eventually(ctx, condition(obj, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
 					before, err := digest(ctx)
 					Expect(err).NotTo(HaveOccurred())
 					unchanged := BeNil()
@@ -209,8 +207,8 @@ var _ = Describe("Each kind of source", Ordered, func() {
 				staysBack(ctx)
 
 				By("deleting the closed gate, which makes it a missing one")
-				Expect(world.Client.Delete(ctx, object("gating.toolkit.fluxcd.io/v1alpha1", "Gate", flux, name))).To(Succeed())
-				Eventually(ctx, condition(obj, "GatesOpen")).Should(HaveField("Reason", "GateNotFound"))
+				Expect(world.Client.Delete(ctx, object(gatingAPI, gatingv1.GateKind, flux, name))).To(Succeed())
+				Eventually(ctx, condition(obj, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "GateNotFound"))
 				staysBack(ctx)
 
 				By("opening everything")
@@ -233,9 +231,9 @@ var _ = Describe("Each kind of source", Ordered, func() {
 			}
 		})
 		apply(ctx, "%s", kinds[1].manifest("backstop", "", "gates: {refs: [backstop]}"))
-		obj := object(sourceAPI, "OCIRepository", flux, "backstop")
+		obj := object(sourceAPI, sourcev1.OCIRepositoryKind, flux, "backstop")
 		Eventually(func() (string, error) { return logOf("source-controller") }).Should(
-			MatchRegexp(`"backstop\\*" is forbidden:.* have not been found open for its current generation`))
+			MatchRegexp(`"backstop\\*" is forbidden:.* new artifact blocked: GatesOpen is not True for this generation`))
 		Expect(field(obj, "spec", "suspend")(ctx)).To(BeNil())
 		Consistently(ctx, field(obj, "status", "artifact"), "3s").Should(BeNil())
 
@@ -248,35 +246,25 @@ var _ = Describe("Each kind of source", Ordered, func() {
 	It("publishes when its annotation names no gates, be it of blanks", func(ctx SpecContext) {
 		Expect(kinds[1].release("blank", "1.0.0")).To(Succeed())
 		apply(ctx, "%s", kinds[1].manifest("blank", "gating.toolkit.fluxcd.io/gates: ' '", ""))
-		Eventually(ctx, field(object(sourceAPI, "OCIRepository", flux, "blank"), "status", "artifact", "digest")).ShouldNot(BeNil())
+		Eventually(ctx, field(object(sourceAPI, sourcev1.OCIRepositoryKind, flux, "blank"), "status", "artifact", "digest")).ShouldNot(BeNil())
 	})
 
 	It("stays as it is when its CRD loses spec.gates, and says so", func(ctx SpecContext) {
 		Expect(kinds[2].release("lost-field", "1.0.0")).To(Succeed())
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: lost-field, namespace: flux-system}, spec: {closed: true}}")
 		apply(ctx, "%s", kinds[2].manifest("lost-field", "", "gates: {refs: [lost-field]}"))
-		obj := object(sourceAPI, "Bucket", flux, "lost-field")
-		Eventually(ctx, condition(obj, "GatesOpen")).Should(HaveField("Status", BeEquivalentTo("False")))
+		obj := object(sourceAPI, sourcev1.BucketKind, flux, "lost-field")
+		Eventually(ctx, condition(obj, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
 
 		By("taking the field from the CRD, as a plain flux install does")
-		crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "buckets.source.toolkit.fluxcd.io")
-		Expect(world.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
-		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-		Expect(err).NotTo(HaveOccurred())
-		properties, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "gates")
-		Expect(err).NotTo(HaveOccurred())
-		const path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/gates"
-		Expect(world.Client.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"remove","path":%q}]`, path)))).To(Succeed())
-
-		Eventually(ctx, condition(obj, "GatesOpen")).Should(And(HaveField("Status", BeEquivalentTo("False")),
+		giveBack := loseGatesField(ctx, sourcev1.BucketKind)
+		Eventually(ctx, condition(obj, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")),
 			HaveField("Reason", "GatesFieldLost"), HaveField("Message", ContainSubstring("apply config/components/gated-sources"))))
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: lost-field, namespace: flux-system}, spec: {closed: false}}")
 		Consistently(ctx, field(obj, "spec", "suspend"), "3s").Should(Equal(true))
 
 		By("giving the field back, which does not bring back the gates")
-		patch, err := json.Marshal([]map[string]any{{"op": "add", "path": path, "value": properties}})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(world.Client.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))).To(Succeed())
+		giveBack(ctx)
 		Consistently(ctx, field(obj, "spec", "suspend"), "3s").Should(Equal(true))
 
 		By("applying the source again")

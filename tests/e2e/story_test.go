@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"code.gitea.io/sdk/gitea"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -51,7 +52,7 @@ var _ = Describe("A revision", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(after).To(Equal(strings.Replace(before, "tag: v1.0.0 #", "tag: v1.1.0 #", 1)), "only the marked value's bytes change")
 
-		Expect(world.Merge(promotion.PullRequest.Number)).To(Succeed())
+		Expect(world.Merge("fleet", promotion.PullRequest.Number)).To(Succeed())
 		Eventually(ctx, version(env)).Should(Equal("v1.1.0"))
 		Eventually(ctx, record(playground.PipelineName, env)).Should(haveState("succeeded"))
 	}
@@ -68,7 +69,7 @@ var _ = Describe("A revision", Ordered, func() {
 		out, err := run(ctx, "flux", "--namespace", flux, "close", "gate", playground.GateName, "--reason", "end of quarter", "--timeout", "1m")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out).To(ContainSubstring("gate change-freeze is closed"))
-		Eventually(ctx, field(object(sourceAPI, "GitRepository", flux, "app-prod"), "spec", "suspend")).Should(Equal(true))
+		Eventually(ctx, field(object(sourceAPI, sourcev1.GitRepositoryKind, flux, "app-prod"), "spec", "suspend")).Should(Equal(true))
 	})
 
 	It("reaches dev by itself and gets a pull request for staging", func(ctx SpecContext) {
@@ -94,10 +95,11 @@ var _ = Describe("A revision", Ordered, func() {
 			ConsistOf(And(HaveField("Type", "Gates"), HaveField("Met", false), HaveField("Reason", "GateClosed"))))))
 		Expect(pullRequests()).To(HaveLen(1))
 
-		table, err := run(ctx, "kubectl", "get", "gates,pipelines", "--namespace", flux)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(table).To(MatchRegexp(`change-freeze +Closed +\S+ +1 +end of quarter`))
-		Expect(table).To(MatchRegexp(`app +app +True +prod: v1\.1\.0@sha1:[0-9a-f]{8} waits: gate change-freeze is closed`))
+		table := func(ctx context.Context) (string, error) {
+			return run(ctx, "kubectl", "get", "gates,pipelines", "--namespace", flux)
+		}
+		Eventually(ctx, table).Should(MatchRegexp(`change-freeze +true +Closed +\S+ +2 +0 +end of quarter`), "it holds the source and the promotion")
+		Expect(table(ctx)).To(MatchRegexp(`app +app +True +prod: v1\.1\.0@sha1:[0-9a-f]{8} waits: gate change-freeze is closed`))
 		description, err := run(ctx, "kubectl", "describe", "pipeline", playground.PipelineName, "--namespace", flux)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(description).To(And(
@@ -117,7 +119,7 @@ var _ = Describe("A revision", Ordered, func() {
 
 	It("leaves a record of what happened", func(ctx SpecContext) {
 		for _, env := range []string{"staging", "prod"} {
-			Expect(record(playground.PipelineName, env)(ctx)).To(And(
+			Eventually(ctx, record(playground.PipelineName, env)).Should(And(
 				haveState(pipelinesv1.PromotionSucceeded), HaveField("Attempts", BeEquivalentTo(1)),
 				HaveField("CompletionTime", Not(BeNil())), HaveField("PullRequest.URL", HavePrefix(world.Git.URL))))
 		}

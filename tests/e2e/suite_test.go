@@ -29,7 +29,10 @@ import (
 	"testing"
 	"time"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -41,6 +44,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/githost"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
@@ -52,6 +56,15 @@ const flux = localcluster.FluxNamespace
 var (
 	world  *playground.Playground
 	github *githost.Server
+)
+
+// The API versions of the objects.
+var (
+	sourceAPI    = sourcev1.GroupVersion.String()
+	kustomizeAPI = kustomizev1.GroupVersion.String()
+	helmAPI      = helmv2.GroupVersion.String()
+	gatingAPI    = gatingv1.GroupVersion.String()
+	pipelinesAPI = pipelinesv1.GroupVersion.String()
 )
 
 func TestE2E(t *testing.T) {
@@ -142,6 +155,26 @@ func apply(ctx context.Context, manifests string, args ...any) {
 	Expect(world.Cluster.Apply(ctx, fmt.Appendf(nil, manifests, args...))).To(Succeed())
 }
 
+// deploy has Flux run a version of an application in a namespace. Its repository is named like it.
+func deploy(ctx context.Context, app, namespace, version string) {
+	GinkgoHelper()
+	apply(ctx, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {interval: 24h, url: '%[2]s', ref: {tag: %[3]s}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: %[4]s, namespace: %[1]s}
+spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
+`, namespace, world.RepositoryURL(app), version, app)
+}
+
 // object is an object of any kind in the namespace of Flux, or in another one.
 func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{}
@@ -188,7 +221,7 @@ func condition(obj *unstructured.Unstructured, conditionType string) func(contex
 
 // ready returns a function that reads a Pipeline's Ready condition, for Eventually.
 func ready(name string) func(context.Context) (metav1.Condition, error) {
-	return condition(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, name), meta.ReadyCondition)
+	return condition(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name), meta.ReadyCondition)
 }
 
 // record returns a function that reads the promotion into an environment of a Pipeline, for Eventually.
@@ -217,7 +250,7 @@ func reconcile(ctx context.Context, pipeline, token string, annotations ...strin
 	for _, annotation := range annotations {
 		patch = fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`, meta.ReconcileRequestAnnotation, token, annotation, token)
 	}
-	obj := object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, flux, pipeline)
+	obj := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, pipeline)
 	Expect(world.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 	Eventually(ctx, field(obj, "status", "lastHandledReconcileAt")).Should(Equal(token))
 }

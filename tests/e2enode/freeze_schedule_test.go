@@ -25,13 +25,13 @@ import (
 	"slices"
 	"time"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -176,7 +176,7 @@ spec: {interval: 1s, bucketName: %[5]s, endpoint: '%[6]s', insecure: true, secre
 				authorizationv1.ResourceAttributes{Group: gatingv1.GroupVersion.Group, Resource: "gates", Name: gate, Namespace: "default"}, false),
 			Entry("it may not read Secrets", "get", authorizationv1.ResourceAttributes{Resource: "secrets", Name: "s3"}, false),
 			Entry("it may not resume the source", "patch",
-				authorizationv1.ResourceAttributes{Group: "source.toolkit.fluxcd.io", Resource: "buckets", Name: bucket}, false),
+				authorizationv1.ResourceAttributes{Group: sourcev1.GroupVersion.Group, Resource: "buckets", Name: bucket}, false),
 		)
 	})
 })
@@ -262,10 +262,8 @@ func beOpen() OmegaMatcher {
 	return And(HaveField("Spec.Closed", false), HaveField("Annotations", Not(HaveKey(gatingv1.ReasonAnnotation))))
 }
 
-func source(ctx context.Context) (*unstructured.Unstructured, error) {
-	found := &unstructured.Unstructured{}
-	found.SetAPIVersion("source.toolkit.fluxcd.io/v1")
-	found.SetKind("Bucket")
+func source(ctx context.Context) (*sourcev1.Bucket, error) {
+	found := &sourcev1.Bucket{}
 	return found, admin.Get(ctx, client.ObjectKey{Namespace: flux, Name: bucket}, found)
 }
 
@@ -275,8 +273,10 @@ func revision(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	revision, _, err := unstructured.NestedString(found.Object, "status", "artifact", "revision")
-	return revision, err
+	if found.Status.Artifact == nil {
+		return "", nil
+	}
+	return found.Status.Artifact.Revision, nil
 }
 
 // heldAndObserved tells whether the source is suspended and source-controller has seen that: from then on no fetch is under way.
@@ -285,7 +285,5 @@ func heldAndObserved(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	suspended, _, _ := unstructured.NestedBool(found.Object, "spec", "suspend")
-	observed, _, _ := unstructured.NestedInt64(found.Object, "status", "observedGeneration")
-	return suspended && observed == found.GetGeneration(), nil
+	return found.Spec.Suspend && found.Status.ObservedGeneration == found.Generation, nil
 }

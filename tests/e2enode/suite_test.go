@@ -33,6 +33,7 @@ import (
 	"testing"
 	"time"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -88,6 +89,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(sourcev1.AddToScheme(scheme))
 	utilruntime.Must(gatingv1.AddToScheme(scheme))
 	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
 	admin, err = client.New(cluster.Config, client.Options{Scheme: scheme})

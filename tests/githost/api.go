@@ -207,8 +207,7 @@ func timestamp(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
-	text := t.UTC().Format(time.RFC3339)
-	return &text
+	return new(t.UTC().Format(time.RFC3339))
 }
 
 // nullable is null for an empty text.

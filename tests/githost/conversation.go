@@ -140,7 +140,8 @@ func requestReviewers(r *request) (*reply, error) {
 	if err := r.decode(&wanted); err != nil {
 		return nil, err
 	}
-	if !r.repo.areCollaborators(wanted.Reviewers) {
+	// One that is refused has all refused.
+	if !r.repo.areCollaborators(wanted.Reviewers) || r.repo.teams != nil && !containsAll(r.repo.teams, wanted.TeamReviewers) {
 		return nil, errUnprocessable("Reviews may only be requested from collaborators. "+
 			"One or more of the users or teams you specified is not a collaborator of the %s repository.", r.repo.fullName())
 	}
@@ -154,7 +155,11 @@ func requestReviewers(r *request) (*reply, error) {
 }
 
 func (r *repository) areCollaborators(logins []string) bool {
-	return r.collaborators == nil || !slices.ContainsFunc(logins, func(login string) bool { return !slices.Contains(r.collaborators, login) })
+	return r.collaborators == nil || containsAll(r.collaborators, logins)
+}
+
+func containsAll(known, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(known, name) })
 }
 
 func union(have, add []string) []string {

@@ -54,6 +54,22 @@ func (s *Server) SetCollaborators(owner, name string, logins ...string) error {
 	})
 }
 
+// SetTeams makes these the teams that can be asked for a review. As long as none are set, all can.
+func (s *Server) SetTeams(owner, name string, slugs ...string) error {
+	return s.asPerson(owner, name, func(r *repository) error {
+		r.teams = append([]string{}, slugs...)
+		return nil
+	})
+}
+
+// RefuseDrafts makes the repository a private one of GitHub Free, which has no drafts.
+func (s *Server) RefuseDrafts(owner, name string) error {
+	return s.asPerson(owner, name, func(r *repository) error {
+		r.noDrafts = true
+		return nil
+	})
+}
+
 // CreateTag makes a lightweight tag of what a branch, another tag or a commit is now.
 func (s *Server) CreateTag(owner, name, tag, of string) error {
 	return s.asPerson(owner, name, func(r *repository) error {
@@ -136,17 +152,15 @@ func (s *Server) Merge(owner, name string, number int) (string, error) {
 
 // ClosePullRequest closes the pull request without merging it.
 func (s *Server) ClosePullRequest(owner, name string, number int) error {
-	state := closed
 	return s.changePull(owner, name, number, func(r *repository, pull *pullRequest) error {
-		return r.change(pull, pullChange{State: &state})
+		return r.change(pull, pullChange{State: new(closed)})
 	})
 }
 
 // ReopenPullRequest opens a closed pull request again.
 func (s *Server) ReopenPullRequest(owner, name string, number int) error {
-	state := open
 	return s.changePull(owner, name, number, func(r *repository, pull *pullRequest) error {
-		return r.change(pull, pullChange{State: &state})
+		return r.change(pull, pullChange{State: new(open)})
 	})
 }
 

@@ -217,12 +217,10 @@ func (r *repository) pullDetails(p *pullRequest) (pullDetailsJSON, error) {
 		if err := r.tryMerge(p); err != nil {
 			return view, err
 		}
-		mergeable := p.testMerge.commit != ""
-		view.Mergeable, view.MergeableState = &mergeable, r.mergeableState(p)
+		view.Mergeable, view.MergeableState = new(p.testMerge.commit != ""), r.mergeableState(p)
 	}
 	if p.Merged {
-		by := user(p.MergedBy)
-		view.MergedBy = &by
+		view.MergedBy = new(user(p.MergedBy))
 	}
 	view.pullJSON = r.pullJSON(p)
 	return view, nil
@@ -285,6 +283,10 @@ func createPull(r *request) (*reply, error) {
 	}
 	if err := repo.differ(head, wanted.Base); err != nil {
 		return nil, err
+	}
+	// SWE-agent/SWE-agent#179, cynkra/fledge#260
+	if wanted.Draft && repo.noDrafts {
+		return nil, errUnprocessable("Draft pull requests are not supported in this repository.")
 	}
 	now := time.Now()
 	pull := &pullRequest{

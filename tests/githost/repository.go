@@ -39,6 +39,9 @@ type repository struct {
 	pushes   []Push
 	// collaborators are the logins of those who can be asked for a review; nil for anyone.
 	collaborators []string
+	// teams are those that can be asked for a review; nil for all. noDrafts refuses drafts.
+	teams    []string
+	noDrafts bool
 }
 
 func (r *repository) fullName() string { return r.owner + "/" + r.name }

@@ -34,9 +34,9 @@ func TestCombinedStatus(t *testing.T) {
 		contexts int
 	}{
 		{"is pending without any status", nil, "pending", 0},
-		{"is success when all are", []set{{"ci", "success"}, {"sluice/gates", "success"}}, "success", 2},
-		{"is pending when one is", []set{{"ci", "success"}, {"sluice/gates", "pending"}}, "pending", 2},
-		{"is failure when one failed, pending or not", []set{{"ci", "pending"}, {"sluice/gates", "failure"}}, "failure", 2},
+		{"is success when all are", []set{{"ci", "success"}, {"sluice/preconditions", "success"}}, "success", 2},
+		{"is pending when one is", []set{{"ci", "success"}, {"sluice/preconditions", "pending"}}, "pending", 2},
+		{"is failure when one failed, pending or not", []set{{"ci", "pending"}, {"sluice/preconditions", "failure"}}, "failure", 2},
 		{"is failure when one is in error", []set{{"ci", "error"}}, "failure", 1},
 		{"counts only the last one of a context", []set{{"ci", "failure"}, {"ci", "success"}}, "success", 1},
 	}
@@ -101,7 +101,7 @@ func TestFailingStatusMakesAPullRequestUnstable(t *testing.T) {
 	pull := w.open("feature")
 	w.Expect(pull.GetMergeableState()).To(Equal("clean"))
 	_, _, err := w.client.Repositories.CreateStatus(w.ctx, owner, repo, pull.GetHead().GetSHA(),
-		&github.RepoStatus{Context: github.String("sluice/gates"), State: github.String("failure")})
+		&github.RepoStatus{Context: github.String("sluice/preconditions"), State: github.String("failure")})
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(w.pull(1).GetMergeableState()).To(Equal("unstable"))
 }

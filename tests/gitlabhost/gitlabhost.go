@@ -41,20 +41,82 @@ const (
 	// Reviewer is the name of a user.
 	Reviewer = pullhost.Known
 
-	reviewerID = 7
-	projectID  = 42
-	draft      = "Draft: "
+	// SecondReviewer is the name of another.
+	SecondReviewer = "sam"
+
+	projectID = 42
+	draft     = "Draft: "
+)
+
+var (
+	reviewerNames = []string{Reviewer, SecondReviewer}
+	reviewerIDs   = map[string]int{Reviewer: 7, SecondReviewer: 8}
 )
 
 // Server is a GitLab.
-type Server struct{ *pullhost.Host }
+type Server struct {
+	*pullhost.Host
+	api *api
+}
 
 // New starts a GitLab.
 func New() Server {
-	return Server{pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
-		api := &api{address: address, repository: repository}
+	api := &api{reviewers: 100}
+	return Server{api: api, Host: pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
+		api.address, api.repository = address, repository
 		return api.routes()
 	})}
+}
+
+// AddPipeline has a pipeline of the project's own run for a commit, which becomes visible after it was asked for so often: GitLab makes
+// pipelines in the background. Merge requests have refs of their own, such as refs/merge-requests/1/head.
+func (s Server) AddPipeline(commit, ref string, after int) {
+	s.Change(func(*pullhost.Repository) {
+		s.api.addPipeline(pipeline{commit: commit, ref: ref, hiddenFor: after, state: "running"})
+	})
+}
+
+// FinishPipelines has the project's own pipelines end well, or not.
+func (s Server) FinishPipelines(state string) {
+	s.Change(func(*pullhost.Repository) {
+		for i := range s.api.pipelines {
+			if !s.api.pipelines[i].external {
+				s.api.pipelines[i].state = state
+			}
+		}
+	})
+}
+
+// RequirePipelines is the project's setting "Pipelines must succeed".
+func (s Server) RequirePipelines() {
+	s.Change(func(*pullhost.Repository) { s.api.mustSucceed = true })
+}
+
+// Check finds out which merge requests can be merged, which the host does in the background.
+func (s Server) Check() {
+	s.Change(func(r *pullhost.Repository) {
+		for _, pull := range r.Pulls("") {
+			pull.Checked = true
+		}
+	})
+}
+
+// FailMerges has merges fail with status 200: the merge request stays open, and its merge_error says why.
+// https://docs.gitlab.com/api/merge_requests/#merge-a-merge-request
+func (s Server) FailMerges(mergeError string) {
+	s.Change(func(*pullhost.Repository) { s.api.mergeError = mergeError })
+}
+
+// Free leaves merge requests one reviewer, and one is kept without a word.
+// https://docs.gitlab.com/user/project/merge_requests/reviews/
+func (s Server) Free() {
+	s.Change(func(*pullhost.Repository) { s.api.reviewers = 1 })
+}
+
+// FastForward is the project's merge method "Fast-forward merge", which makes no merge commits.
+// https://docs.gitlab.com/user/project/merge_requests/methods/
+func (s Server) FastForward() {
+	s.Change(func(*pullhost.Repository) { s.api.fastForward = true })
 }
 
 // RepositoryURL is what is cloned.
@@ -73,8 +135,22 @@ func RateLimited(retryAfter time.Duration) http.HandlerFunc {
 }
 
 type api struct {
-	address    string
-	repository *pullhost.Repository
+	address     string
+	repository  *pullhost.Repository
+	pipelines   []pipeline
+	mustSucceed bool
+	fastForward bool
+	mergeError  string
+	// reviewers is how many one merge request may have.
+	reviewers int
+}
+
+// pipeline is one of a commit. Its number is its place.
+type pipeline struct {
+	commit, ref, state string
+	// external is one that statuses have made.
+	external  bool
+	hiddenFor int
 }
 
 // failure is an answer that is not a success.
@@ -104,6 +180,7 @@ func (a *api) routes() http.Handler {
 	handle("PUT "+mergeRequests+"/{number}/merge", a.merge)
 	handle("POST "+mergeRequests+"/{number}/notes", a.comment)
 	handle("POST /projects/{project}/statuses/{commit}", a.setStatus)
+	handle("GET /projects/{project}/repository/commits/{commit}", a.commit)
 	handle("GET /users", a.users)
 	return mux
 }
@@ -159,7 +236,13 @@ type mergeRequestJSON struct {
 	Labels          []string   `json:"labels"`
 	Reviewers       []userJSON `json:"reviewers"`
 	CreatedAt       time.Time  `json:"created_at"`
-	WebURL          string     `json:"web_url"`
+	MergeError      *string    `json:"merge_error"`
+	MergeCommitSHA  *string    `json:"merge_commit_sha"`
+	SquashCommitSHA *string    `json:"squash_commit_sha"`
+	MergeStatus     string     `json:"detailed_merge_status"`
+	// HeadPipeline is left out of lists.
+	HeadPipeline map[string]any `json:"head_pipeline,omitempty"`
+	WebURL       string         `json:"web_url"`
 }
 
 func (a *api) json(pull *pullhost.PullRequest) mergeRequestJSON {
@@ -172,8 +255,20 @@ func (a *api) json(pull *pullhost.PullRequest) mergeRequestJSON {
 		Draft: strings.HasPrefix(pull.Title, draft), Labels: append([]string{}, pull.Labels...), Reviewers: []userJSON{},
 		CreatedAt: pull.Created.UTC(), WebURL: fmt.Sprintf("%s/%s/-/merge_requests/%d", a.address, projectName, pull.Number),
 	}
+	if pull.MergeError != "" {
+		view.MergeError = &pull.MergeError
+	}
+	// https://docs.gitlab.com/api/merge_requests/#get-single-mr
+	switch {
+	case pull.State != pullhost.Merged:
+	case !a.fastForward:
+		view.MergeCommitSHA = &pull.MergeCommit
+	case pull.Method == "squash":
+		view.SquashCommitSHA = &pull.MergeCommit
+	}
+	view.MergeStatus = a.mergeStatus(pull)
 	for _, name := range pull.Reviewers {
-		view.Reviewers = append(view.Reviewers, userJSON{reviewerID, name})
+		view.Reviewers = append(view.Reviewers, userJSON{reviewerIDs[name], name})
 	}
 	return view
 }
@@ -252,9 +347,11 @@ func (a *api) create(_ http.ResponseWriter, r *http.Request) (int, any, *failure
 		Title: wanted.Title, Body: wanted.Description, Source: wanted.SourceBranch, Target: wanted.TargetBranch,
 		Labels: labels(wanted.Labels),
 	}
-	// A reviewer who is unknown is passed over.
-	if slices.Contains(wanted.ReviewerIDs, reviewerID) {
-		pull.Reviewers = []string{Reviewer}
+	// A reviewer who is unknown is passed over, and so are those beyond the limit.
+	for _, name := range reviewerNames {
+		if slices.Contains(wanted.ReviewerIDs, reviewerIDs[name]) && len(pull.Reviewers) < a.reviewers {
+			pull.Reviewers = append(pull.Reviewers, name)
+		}
 	}
 	return http.StatusCreated, a.json(a.repository.Add(pull)), nil
 }
@@ -289,7 +386,9 @@ func (a *api) get(_ http.ResponseWriter, r *http.Request) (int, any, *failure) {
 	if refused != nil {
 		return 0, nil, refused
 	}
-	return http.StatusOK, a.json(pull), nil
+	view := a.json(pull)
+	view.HeadPipeline = a.lastPipeline(pull.Head)
+	return http.StatusOK, view, nil
 }
 
 func (a *api) update(_ http.ResponseWriter, r *http.Request) (int, any, *failure) {
@@ -326,14 +425,26 @@ func (a *api) merge(_ http.ResponseWriter, r *http.Request) (int, any, *failure)
 		return 0, nil, &failure{http.StatusMethodNotAllowed, "405 Method Not Allowed"}
 	case wanted.SHA != "" && wanted.SHA != pull.Head:
 		return 0, nil, &failure{http.StatusConflict, "SHA does not match HEAD of source branch: " + pull.Head}
+	case a.mustSucceed && !a.succeeded(pull.Head):
+		return 0, nil, &failure{http.StatusMethodNotAllowed, "405 Method Not Allowed"}
 	case a.repository.Conflicts(pull):
 		return 0, nil, &failure{http.StatusUnprocessableEntity, "Branch cannot be merged"}
+	// Until it was found out in the background whether there are conflicts. https://docs.gitlab.com/api/merge_requests/#merge-status
+	case !pull.Checked:
+		return 0, nil, &failure{http.StatusUnprocessableEntity, "Branch cannot be merged"}
+	case a.mergeError != "":
+		pull.MergeError = a.mergeError
+		return http.StatusOK, a.json(pull), nil
 	}
 	pull.Method = "merge"
 	if wanted.Squash {
 		pull.Method = "squash"
 	}
-	a.repository.Merge(pull)
+	if a.fastForward && !wanted.Squash {
+		a.repository.FastForward(pull)
+	} else {
+		a.repository.Merge(pull)
+	}
 	return http.StatusOK, a.json(pull), nil
 }
 
@@ -355,10 +466,11 @@ func (a *api) comment(_ http.ResponseWriter, r *http.Request) (int, any, *failur
 // setStatus takes a status for a job: what is pending cannot become so, while what is done begins anew.
 func (a *api) setStatus(_ http.ResponseWriter, r *http.Request) (int, any, *failure) {
 	var wanted struct {
-		State       string  `json:"state"`
-		Ref         *string `json:"ref"`
-		Name        string  `json:"name"`
-		Description string  `json:"description"`
+		State       string `json:"state"`
+		Ref         string `json:"ref"`
+		PipelineID  int    `json:"pipeline_id"`
+		Name        string `json:"name"`
+		Description string `json:"description"`
 	}
 	if refused := decode(r, &wanted); refused != nil {
 		return 0, nil, refused
@@ -367,25 +479,127 @@ func (a *api) setStatus(_ http.ResponseWriter, r *http.Request) (int, any, *fail
 	if !a.repository.HasCommit(commit) {
 		return 0, nil, errNotFound("Commit")
 	}
-	if wanted.Ref != nil && !a.repository.HasBranch(*wanted.Ref) {
-		return 0, nil, errNotFound("References for commit")
-	}
 	if !slices.Contains([]string{"pending", "running", "success", "failed", "canceled", "skipped"}, wanted.State) {
 		return 0, nil, &failure{http.StatusBadRequest, "state does not have a valid value"}
 	}
+	id, refused := a.pipelineFor(commit, wanted.Ref, wanted.PipelineID)
+	if refused != nil {
+		return 0, nil, refused
+	}
 	statuses := a.repository.Statuses[commit]
+	// A status is a job of its pipeline.
+	statuses = slices.DeleteFunc(slices.Clone(statuses), func(s pullhost.Status) bool { return s.Pipeline != id })
 	if len(statuses) > 0 && statuses[len(statuses)-1].State == "pending" && wanted.State == "pending" {
 		return 0, nil, &failure{http.StatusBadRequest, `Cannot transition status via :enqueue from :pending (Reason(s): Status cannot transition via "enqueue")`}
 	}
 	status := pullhost.Status{Name: cmp.Or(wanted.Name, "default"), State: wanted.State, Description: wanted.Description}
-	a.repository.Statuses[commit] = append(statuses, status)
-	return http.StatusCreated, map[string]any{"sha": commit, "name": status.Name, "status": status.State}, nil
+	status.Pipeline = id
+	a.repository.Statuses[commit] = append(a.repository.Statuses[commit], status)
+	return http.StatusCreated, map[string]any{
+		"id": len(a.repository.Statuses[commit]), "sha": commit, "ref": a.pipelines[id-1].ref, "name": status.Name, "status": status.State,
+		"description": status.Description, "pipeline_id": id,
+	}, nil
 }
 
 func (a *api) users(_ http.ResponseWriter, r *http.Request) (int, any, *failure) {
 	users := []userJSON{}
-	if r.URL.Query().Get("username") == Reviewer {
-		users = append(users, userJSON{reviewerID, Reviewer})
+	name := r.URL.Query().Get("username")
+	if id, known := reviewerIDs[name]; known {
+		users = append(users, userJSON{id, name})
 	}
 	return http.StatusOK, users, nil
+}
+
+// mergeStatus is why a merge request can't be merged, or that it can.
+// https://docs.gitlab.com/api/merge_requests/#merge-status
+func (a *api) mergeStatus(pull *pullhost.PullRequest) string {
+	switch {
+	case pull.State != pullhost.Open:
+		return "not_open"
+	case strings.HasPrefix(pull.Title, draft):
+		return "draft_status"
+	case !pull.Checked:
+		return "checking"
+	case a.repository.Conflicts(pull):
+		return "conflict"
+	case a.mustSucceed && !a.succeeded(pull.Head):
+		return "ci_must_pass"
+	default:
+		return "mergeable"
+	}
+}
+
+func (a *api) addPipeline(added pipeline) int {
+	a.pipelines = append(a.pipelines, added)
+	return len(a.pipelines)
+}
+
+// commit shows one, with its newest pipeline. https://docs.gitlab.com/api/commits/#get-a-single-commit
+func (a *api) commit(_ http.ResponseWriter, r *http.Request) (int, any, *failure) {
+	commit := r.PathValue("commit")
+	if !a.repository.HasCommit(commit) {
+		return 0, nil, errNotFound("Commit")
+	}
+	return http.StatusOK, map[string]any{
+		"id": commit, "short_id": commit[:8], "title": "commit", "message": "commit", "last_pipeline": a.lastPipeline(commit),
+	}, nil
+}
+
+// lastPipeline is the newest of a commit; nil if there is none that can be seen yet.
+func (a *api) lastPipeline(commit string) map[string]any {
+	for i := len(a.pipelines) - 1; i >= 0; i-- {
+		found := &a.pipelines[i]
+		if found.commit != commit {
+			continue
+		}
+		if found.hiddenFor > 0 {
+			found.hiddenFor--
+			continue
+		}
+		return map[string]any{"id": i + 1, "sha": commit, "ref": found.ref, "status": found.state}
+	}
+	return nil
+}
+
+// pipelineFor returns the pipeline that a status belongs to: the one that is named, else the newest of the commit and the ref, else one that
+// is made for it beside the others. A ref that is given must be the pipeline's. https://docs.gitlab.com/api/commits/#set-the-pipeline-status-of-a-commit
+func (a *api) pipelineFor(commit, ref string, id int) (int, *failure) {
+	for i := len(a.pipelines) - 1; i >= 0; i-- {
+		if found := a.pipelines[i]; found.commit == commit && (ref == "" || found.ref == ref) && (id == 0 || id == i+1) && found.hiddenFor == 0 {
+			return i + 1, nil
+		}
+	}
+	switch {
+	case id != 0:
+		return 0, errNotFound("Pipeline for pipeline_id, sha and ref")
+	case ref != "" && !a.repository.HasBranch(ref):
+		return 0, errNotFound("References for commit")
+	default:
+		return a.addPipeline(pipeline{commit: commit, ref: ref, external: true, state: "success"}), nil
+	}
+}
+
+// succeeded tells whether the head pipeline of a merge request is a success: that of its own ref, if there is one, and else the newest.
+func (a *api) succeeded(commit string) bool {
+	head := 0
+	for i, candidate := range a.pipelines {
+		if candidate.commit == commit && (head == 0 || !candidate.external || a.pipelines[head-1].external) {
+			head = i + 1
+		}
+	}
+	if head == 0 || a.pipelines[head-1].state != "success" {
+		return false
+	}
+	newest := map[string]string{}
+	for _, status := range a.repository.Statuses[commit] {
+		if status.Pipeline == head {
+			newest[status.Name] = status.State
+		}
+	}
+	for _, state := range newest {
+		if state != "success" {
+			return false
+		}
+	}
+	return true
 }

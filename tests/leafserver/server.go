@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"k8s.io/client-go/util/cert"
 )
 
@@ -40,7 +41,9 @@ type Kind struct {
 }
 
 // Kustomization is Flux's.
-var Kustomization = Kind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization", Resource: "kustomizations"}
+var Kustomization = Kind{
+	Group: kustomizev1.GroupVersion.Group, Version: kustomizev1.GroupVersion.Version, Kind: kustomizev1.KustomizationKind, Resource: "kustomizations",
+}
 
 // Request is one that a Server was sent.
 type Request struct {

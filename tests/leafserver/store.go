@@ -23,6 +23,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/fluxcd/pkg/apis/meta"
 )
 
 // Object is what a Server has of an application.
@@ -115,7 +117,7 @@ func (s *store) put(o Object) {
 			"spec": map[string]any{"ballast": string(make([]byte, o.Ballast))},
 			"status": map[string]any{
 				"observedGeneration": 1, "lastAppliedRevision": o.Revision,
-				"conditions": []map[string]any{{"type": "Ready", "status": o.Ready, "message": o.Message, "observedGeneration": 1}},
+				"conditions": []map[string]any{{"type": meta.ReadyCondition, "status": o.Ready, "message": o.Message, "observedGeneration": 1}},
 			},
 		})
 		if _, known := s.objects[k]; known {

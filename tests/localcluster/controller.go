@@ -20,13 +20,16 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 )
 
 // tokenSeconds is how long a controller's token is good for, from each start: longer than anybody leaves a playground running
@@ -51,8 +54,28 @@ type ControllerProcess struct {
 	// Server is what the controller takes for the API server, such as a proxy: its address and CA. Default: the API server.
 	Server *rest.Config
 
-	// Args are passed after --health-addr and --metrics-addr, which are set for it.
+	// Args are passed after --health-addr and --metrics-addr, which are set for it, and --allow-loopback-git-hosts, which
+	// pipeline-controller gets.
 	Args []string
+
+	// Env are more settings of its environment, as NAME=VALUE.
+	Env []string
+}
+
+// DeploymentArgs returns the args of the first container of a Deployment, from the path of its manifest.
+func DeploymentArgs(path string) ([]string, error) {
+	manifest, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	deployment := &appsv1.Deployment{}
+	if err := yaml.Unmarshal(manifest, deployment); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(deployment.Spec.Template.Spec.Containers) == 0 {
+		return nil, fmt.Errorf("%s: no containers", path)
+	}
+	return deployment.Spec.Template.Spec.Containers[0].Args, nil
 }
 
 // StartController runs a controller and waits until it answers at /readyz. The process belongs to the cluster,
@@ -68,22 +91,31 @@ func (c *Cluster) StartController(ctx context.Context, controller ControllerProc
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig := filepath.Join(c.Dir, "home", controller.Name, "kubeconfig")
-	p.env = append(p.env, "KUBECONFIG="+kubeconfig, "RUNTIME_NAMESPACE="+controller.Namespace)
-	p.args = append(p.args, controller.Args...)
-	p.prepare = func(ctx context.Context) error {
-		token, err := c.serviceAccountToken(ctx, controller.Namespace, controller.ServiceAccount)
-		if err != nil {
-			return err
-		}
-		config := rest.AnonymousClientConfig(controller.Server)
-		config.BearerToken = token
-		return writeKubeconfig(kubeconfig, config)
+	p.env = append(append(p.env, "RUNTIME_NAMESPACE="+controller.Namespace), controller.Env...)
+	if filepath.Base(p.path) == "pipeline-controller" {
+		p.args = append(p.args, "--allow-loopback-git-hosts")
 	}
+	p.args = append(p.args, controller.Args...)
+	c.runAs(p, controller.Namespace, controller.ServiceAccount, controller.Server)
 	if err := c.startProcess(ctx, p); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// runAs gives a process the token of a ServiceAccount at each of its starts.
+func (c *Cluster) runAs(p *Process, namespace, serviceAccount string, server *rest.Config) {
+	kubeconfig := filepath.Join(c.Dir, "home", p.Name, "kubeconfig")
+	p.env = append(p.env, "KUBECONFIG="+kubeconfig)
+	p.prepare = func(ctx context.Context) error {
+		token, err := c.serviceAccountToken(ctx, namespace, serviceAccount)
+		if err != nil {
+			return err
+		}
+		config := rest.AnonymousClientConfig(server)
+		config.BearerToken = token
+		return writeKubeconfig(kubeconfig, config)
+	}
 }
 
 func (c *Cluster) controllerPath(controller ControllerProcess) string {
@@ -99,8 +131,7 @@ func (c *Cluster) controllerPath(controller ControllerProcess) string {
 
 func (c *Cluster) serviceAccountToken(ctx context.Context, namespace, name string) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	seconds := int64(tokenSeconds)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}}
 	if err := c.client.SubResource("token").Create(ctx, account, request); err != nil {
 		return "", fmt.Errorf("token of ServiceAccount %s/%s: %w", namespace, name, err)
 	}

@@ -21,16 +21,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"errors"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -47,36 +43,34 @@ const ServiceAddress = "10.0.0.1"
 
 // startControlPlane starts etcd and kube-apiserver, and sets Config, Kubeconfig and client.
 func (c *Cluster) startControlPlane(ctx context.Context) error {
-	etcd, err := c.startEtcd(ctx)
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
+	return c.startAPIServer(ctx)
+}
+
+func (c *Cluster) startEtcd(ctx context.Context) error {
+	data, err := c.subdirectory("etcd")
 	if err != nil {
 		return err
 	}
-	return c.startAPIServer(ctx, etcd)
-}
-
-// startEtcd returns etcd's URL.
-func (c *Cluster) startEtcd(ctx context.Context) (string, error) {
-	data, err := c.subdirectory("etcd")
-	if err != nil {
-		return "", err
-	}
 	address, err := freeAddress()
 	if err != nil {
-		return "", err
+		return err
 	}
-	url := "http://" + address
+	c.etcd = "http://" + address
 	p, err := c.newControlPlaneProcess("etcd",
 		"--data-dir="+data,
-		"--listen-client-urls="+url,
-		"--advertise-client-urls="+url,
+		"--listen-client-urls="+c.etcd,
+		"--advertise-client-urls="+c.etcd,
 		"--listen-peer-urls=http://127.0.0.1:0",
 		"--unsafe-no-fsync",
 	)
 	if err != nil {
-		return "", err
+		return err
 	}
-	p.ready = answersOK(http.DefaultClient, url+"/health")
-	return url, c.startProcess(ctx, p)
+	p.ready = answersOK(http.DefaultClient, c.etcd+"/health")
+	return c.startProcess(ctx, p)
 }
 
 // credentials are the files from which kube-apiserver and kube-controller-manager know each other.
@@ -89,7 +83,7 @@ type credentials struct {
 	tokens             string
 }
 
-func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
+func (c *Cluster) startAPIServer(ctx context.Context) error {
 	address, err := freeAddress()
 	if err != nil {
 		return err
@@ -103,7 +97,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 		return err
 	}
 	p, err := c.newControlPlaneProcess("kube-apiserver",
-		"--etcd-servers="+etcd,
+		"--etcd-servers="+c.etcd,
 		"--bind-address=127.0.0.1",
 		"--secure-port="+port,
 		"--tls-cert-file="+files.servingCertificate,
@@ -133,12 +127,12 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcd string) error {
 	if err := c.startProcess(ctx, p); err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+	c.client, err = client.New(c.Config, client.Options{})
+	if err != nil {
 		return err
 	}
-	c.client, err = client.New(c.Config, client.Options{Scheme: scheme})
-	return err
+	c.manager = newManager(c.client)
+	return nil
 }
 
 // writeCredentials writes the credentials' files, and sets Config and Kubeconfig.

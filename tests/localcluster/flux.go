@@ -38,8 +38,29 @@ const (
 
 var fluxControllers = []FluxController{SourceController, KustomizeController, HelmController, NotificationController}
 
-// startFlux installs Flux's CRDs and namespace, and runs the controllers as administrators, which they are
-// in Flux's own install too.
+// sourceControllerRights are those that Flux's install gives source-controller. Others are administrators there, and so they are here.
+const sourceControllerRights = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: source-controller, namespace: ` + FluxNamespace + `}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: source-controller}
+rules:
+- {apiGroups: [source.toolkit.fluxcd.io], resources: ["*"], verbs: ["*"]}
+- {apiGroups: [""], resources: [namespaces, secrets, configmaps, serviceaccounts], verbs: [get, list, watch]}
+- {apiGroups: [""], resources: [serviceaccounts/token], verbs: [create]}
+- {apiGroups: [""], resources: [events], verbs: [create, patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: source-controller}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: source-controller}
+subjects: [{kind: ServiceAccount, name: source-controller, namespace: ` + FluxNamespace + `}]
+`
+
+// startFlux installs Flux's CRDs, namespace and rights, and runs the controllers.
 func (c *Cluster) startFlux(ctx context.Context, controllers []FluxController) error {
 	if err := c.installFlux(ctx); err != nil {
 		return fmt.Errorf("installing Flux's CRDs: %w", err)
@@ -84,7 +105,7 @@ func (c *Cluster) installFlux(ctx context.Context) error {
 		}
 		manifests = append(append(manifests, "---\n"...), crds...)
 	}
-	return c.Apply(ctx, manifests)
+	return c.Apply(ctx, append(manifests, "---"+sourceControllerRights...))
 }
 
 func (c *Cluster) startFluxController(ctx context.Context, controller FluxController, events string) (*Process, error) {
@@ -96,7 +117,12 @@ func (c *Cluster) startFluxController(ctx context.Context, controller FluxContro
 	if err != nil {
 		return nil, err
 	}
-	p.env = append(p.env, "KUBECONFIG="+c.Kubeconfig, "RUNTIME_NAMESPACE="+FluxNamespace)
+	p.env = append(p.env, "RUNTIME_NAMESPACE="+FluxNamespace)
+	if controller == SourceController {
+		c.runAs(p, FluxNamespace, string(controller), c.Config)
+	} else {
+		p.env = append(p.env, "KUBECONFIG="+c.Kubeconfig)
+	}
 	flags, err := c.fluxFlags(controller, events)
 	if err != nil {
 		return nil, err

@@ -35,6 +35,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fluxcd/pkg/ssa"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,7 +74,9 @@ type Cluster struct {
 
 	keepDir  bool
 	programs programs
+	etcd     string // its URL
 	client   client.Client
+	manager  *ssa.ResourceManager
 
 	mu        sync.Mutex
 	processes []*Process // in the order they were started

@@ -103,7 +103,7 @@ func (p *Process) Start(ctx context.Context) error {
 		} else {
 			err = fmt.Errorf("%s ended early: %s", p.Name, p.cmd.ProcessState)
 		}
-		return fmt.Errorf("%w; the end of %s:\n%s", err, p.LogPath, p.logTail())
+		return fmt.Errorf("%w; the end of %s:\n%s", err, p.LogPath, p.LogTail())
 	}
 	return nil
 }
@@ -135,6 +135,29 @@ func (p *Process) Kill() error {
 		return nil
 	}
 	return p.kill()
+}
+
+// Ended returns a channel that is closed once the process has ended, by itself or by others. It is closed already while the process
+// does not run.
+func (p *Process) Ended() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		ended := make(chan struct{})
+		close(ended)
+		return ended
+	}
+	return p.exited
+}
+
+// PID is the number that the system has given the process; 0 while it does not run.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return 0
+	}
+	return p.cmd.Process.Pid
 }
 
 func (p *Process) kill() error {
@@ -197,8 +220,8 @@ func (p *Process) spawn() error {
 	return nil
 }
 
-// logTail returns the end of the log, in whole lines.
-func (p *Process) logTail() string {
+// LogTail returns the end of the log, in whole lines.
+func (p *Process) LogTail() string {
 	log, err := os.Open(p.LogPath)
 	if err != nil {
 		return err.Error()

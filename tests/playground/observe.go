@@ -18,10 +18,10 @@ package playground
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,7 +48,7 @@ func (p *Playground) Why(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ready := meta.FindStatusCondition(pipeline.Status.Conditions, "Ready")
+	ready := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.ReadyCondition)
 	if ready == nil {
 		return "", nil
 	}
@@ -67,22 +67,11 @@ func (p *Playground) Promotion(ctx context.Context, env string) (*pipelinesv1.Pr
 // RunningVersion returns the version that the application has in an environment: not what any status says, but what Flux has
 // applied. It is empty while there is none.
 func (p *Playground) RunningVersion(ctx context.Context, env string) (string, error) {
-	app := &unstructured.Unstructured{}
-	app.SetAPIVersion("v1")
-	app.SetKind("ConfigMap")
+	app := &corev1.ConfigMap{}
 	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: env, Name: "app"}, app); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	version, _, err := unstructured.NestedString(app.Object, "data", "version")
-	return version, err
-}
-
-// Source returns the GitRepository of the application in an environment.
-func (p *Playground) Source(ctx context.Context, env string) (*unstructured.Unstructured, error) {
-	source := &unstructured.Unstructured{}
-	source.SetAPIVersion("source.toolkit.fluxcd.io/v1")
-	source.SetKind("GitRepository")
-	return source, p.Client.Get(ctx, InFluxNamespace(fmt.Sprintf("app-%s", env)), source)
+	return app.Data["version"], nil
 }
 
 // InFluxNamespace names an object in the namespace of Flux.

@@ -29,8 +29,10 @@ import (
 	"strings"
 	"text/template"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +62,7 @@ type Playground struct {
 	Cluster *localcluster.Cluster
 	// Git hosts the repositories app and fleet.
 	Git *localcluster.Gitea
-	// Client is an administrator's, and knows Sluice's kinds.
+	// Client is an administrator's, and knows Kubernetes', Flux's and Sluice's kinds.
 	Client client.WithWatch
 	// GateController and PipelineController are Sluice's controllers, with the rights that config/ gives them.
 	GateController, PipelineController *localcluster.Process
@@ -128,10 +130,11 @@ func (p *Playground) Stop() error {
 // the controllers run as processes, with tokens of their ServiceAccounts.
 func (p *Playground) installSluice(ctx context.Context) error {
 	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(gatingv1.AddToScheme(scheme))
-	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
-	var err error
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), sourcev1.AddToScheme(scheme), kustomizev1.AddToScheme(scheme), helmv2.AddToScheme(scheme),
+		gatingv1.AddToScheme(scheme), pipelinesv1.AddToScheme(scheme))
+	if err != nil {
+		return err
+	}
 	if p.Client, err = client.NewWithWatch(p.Cluster.Config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}

@@ -120,9 +120,9 @@ func (p *Playground) ReadFile(repository, ref, path string) (string, error) {
 	return string(content), err
 }
 
-// Merge merges a pull request of the fleet.
-func (p *Playground) Merge(number int64) error {
-	merged, _, err := p.Git.Client.MergePullRequest(p.Git.Username, "fleet", number, gitea.MergePullRequestOption{Style: gitea.MergeStyleMerge})
+// Merge merges a pull request of a repository.
+func (p *Playground) Merge(repository string, number int64) error {
+	merged, _, err := p.Git.Client.MergePullRequest(p.Git.Username, repository, number, gitea.MergePullRequestOption{Style: gitea.MergeStyleMerge})
 	if err != nil {
 		return fmt.Errorf("merging pull request %d: %w", number, err)
 	}

@@ -76,6 +76,7 @@ func benchmarkTurn(b *testing.B, w *world, closed bool) {
 		turns++
 		apiServer += w.apiServerMetrics(b).processorTime() - apiServerBefore
 		gateController += w.gateControllerMetrics(b).processorTime() - gateControllerBefore
+		all.backstop = append(all.backstop, result.backstop...)
 		all.suspensions = append(all.suspensions, result.suspensions...)
 		all.conditions = append(all.conditions, result.conditions...)
 		all.others = append(all.others, result.others...)
@@ -87,6 +88,7 @@ func benchmarkTurn(b *testing.B, w *world, closed bool) {
 		count(outcomes, result.others)
 	}
 	b.ReportMetric(0, "ns/op")
+	reportTimes(b, "backstop", all.backstop)
 	reportTimes(b, "suspend", all.suspensions)
 	reportTimes(b, "GatesOpen", all.conditions)
 	b.ReportMetric(float64(requests)/float64(turns*len(w.sources)), "requests/source")

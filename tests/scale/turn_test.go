@@ -24,19 +24,25 @@ import (
 
 // turned is what came of closing or opening the gate.
 type turned struct {
+	// backstop tells, in order, how long after the write to the Gate the backstop refused, or let through, what each source publishes.
+	backstop []time.Duration
 	// suspensions tells, in order, how long after the write to the Gate each source was held or released.
 	suspensions []time.Duration
 	// conditions tells the same of the condition GatesOpen.
 	conditions []time.Duration
 	// bySource are the requests of gate-controller about each source, by its name.
 	bySource map[string][]request
-	// others are its other requests: the status of the Gate.
+	// others are its other requests: the status of the Gate, and the one event of it.
 	others []request
 }
 
 // measure closes or opens the gate, which must not be so already, and waits until gate-controller has nothing left to do.
 func (w *world) measure(ctx context.Context, closed bool) (*turned, error) {
 	position, err := w.audit.end()
+	if err != nil {
+		return nil, err
+	}
+	backstop, err := w.watchSources(ctx, func(s sourceState) bool { return (s.open && s.told) != closed })
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +59,9 @@ func (w *world) measure(ctx context.Context, closed bool) (*turned, error) {
 		return nil, err
 	}
 	result := &turned{}
+	if result.backstop, err = backstop.times(len(w.sources), before); err != nil {
+		return nil, err
+	}
 	if result.suspensions, err = suspensions.times(len(w.sources), before); err != nil {
 		return nil, err
 	}
@@ -70,7 +79,7 @@ func (w *world) measure(ctx context.Context, closed bool) (*turned, error) {
 func (w *world) count(ctx context.Context, position int64, result *turned) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return poll(ctx, "an event of each source", func(ctx context.Context) error {
+	return poll(ctx, "an event of each source and of the gate", func(ctx context.Context) error {
 		requests, err := w.audit.since(ctx, position)
 		if err != nil {
 			return err
@@ -78,19 +87,21 @@ func (w *world) count(ctx context.Context, position int64, result *turned) error
 		result.bySource, result.others = map[string][]request{}, nil
 		events := 0
 		for _, r := range requests {
-			switch name := r.source(); {
-			case r.User.Username != gateControllerUser:
-			case name == "":
+			if r.User.Username != gateControllerUser {
+				continue
+			}
+			if r.ObjectRef.Resource == "events" {
+				events++
+			}
+			switch name := r.source(); name {
+			case "", gateName:
 				result.others = append(result.others, r)
 			default:
 				result.bySource[name] = append(result.bySource[name], r)
-				if r.ObjectRef.Resource == "events" {
-					events++
-				}
 			}
 		}
-		if events < len(w.sources) {
-			return fmt.Errorf("there are %d events of %d sources", events, len(w.sources))
+		if events < len(w.sources)+1 {
+			return fmt.Errorf("there are %d events of %d sources and a gate", events, len(w.sources))
 		}
 		return nil
 	})

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,10 +35,6 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
-
-const sourceAPI = "source.toolkit.fluxcd.io/v1"
-
-var kinds = []string{"GitRepository", "OCIRepository", "Bucket", "HelmRepository", "HelmChart"}
 
 // sourceState is what is watched of a source.
 type sourceState struct {
@@ -93,7 +90,7 @@ type sighted struct {
 func (w *world) watchSources(ctx context.Context, is func(sourceState) bool) (*sighting, error) {
 	s := &sighting{events: make(chan sighted, 16<<10)}
 	s.ctx, s.cancel = context.WithTimeout(ctx, patience)
-	for _, kind := range kinds {
+	for _, kind := range gatingv1.SourceKinds {
 		changes, err := w.watchKind(s.ctx, kind)
 		if err != nil {
 			s.cancel()
@@ -116,8 +113,7 @@ func (w *world) watchKind(ctx context.Context, kind string) (watch.Interface, er
 // listOf is an empty list of sources of a kind.
 func listOf(kind string) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion(sourceAPI)
-	list.SetKind(kind + "List")
+	list.SetGroupVersionKind(sourcev1.GroupVersion.WithKind(kind + "List"))
 	return list
 }
 
@@ -125,7 +121,7 @@ func listOf(kind string) *unstructured.UnstructuredList {
 func (w *world) all(ctx context.Context, what string, are func(sourceState) bool) error {
 	return poll(ctx, fmt.Sprintf("all sources to be %s", what), func(ctx context.Context) error {
 		n := 0
-		for _, kind := range kinds {
+		for _, kind := range gatingv1.SourceKinds {
 			list := listOf(kind)
 			if err := w.client.List(ctx, list, client.InNamespace(localcluster.FluxNamespace)); err != nil {
 				return err

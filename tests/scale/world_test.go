@@ -32,6 +32,7 @@ import (
 	"testing"
 	"time"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -116,11 +117,16 @@ func (w *world) install(ctx context.Context, args []string) error {
 	if err := w.cluster.ApplyKustomization(ctx, filepath.Join(configDir, "default"), "Deployment"); err != nil {
 		return err
 	}
-	w.gateController, err = w.cluster.StartController(ctx, localcluster.ControllerProcess{
-		Name: gateControllerName, ServiceAccount: gateControllerName,
+	w.gateController, err = w.startGateController(ctx, gateControllerName, args)
+	return err
+}
+
+// startGateController starts gate-controller as a Pod of a name.
+func (w *world) startGateController(ctx context.Context, pod string, args []string) (*localcluster.Process, error) {
+	return w.cluster.StartController(ctx, localcluster.ControllerProcess{
+		Name: pod, Binary: gateControllerName, ServiceAccount: gateControllerName, Env: []string{"POD_NAME=" + pod},
 		Args: append([]string{"--events-addr=" + w.cluster.EventsAddr}, args...),
 	})
-	return err
 }
 
 const configDir = "../../config"
@@ -166,11 +172,11 @@ func (w *world) addSources(ctx context.Context, t testing.TB, options options) e
 		kind := kindOf(i)
 		name := fmt.Sprintf("%s-%03d", strings.ToLower(kind), i)
 		gates := fmt.Sprintf("gates: {refs: [%s]}", gateName)
-		if kind == "HelmChart" && i/block%2 == 1 {
+		if kind == sourcev1.HelmChartKind && i/block%2 == 1 {
 			gates = "" // it inherits those of its HelmRepository
 		}
 		fmt.Fprintf(&manifests, "---\n{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: flux-system}, spec: {interval: 24h, %s, %s}}\n",
-			sourceAPI, kind, name, from.spec(kind, i), gates)
+			sourcev1.GroupVersion, kind, name, from.spec(kind, i), gates)
 		w.sources = append(w.sources, name)
 	}
 	if err := w.cluster.Apply(ctx, []byte(manifests.String())); err != nil {
@@ -199,15 +205,15 @@ const block = 20
 func kindOf(i int) string {
 	switch i % block {
 	case block - 4:
-		return "OCIRepository"
+		return sourcev1.OCIRepositoryKind
 	case block - 3:
-		return "Bucket"
+		return sourcev1.BucketKind
 	case block - 2:
-		return "HelmRepository"
+		return sourcev1.HelmRepositoryKind
 	case block - 1:
-		return "HelmChart"
+		return sourcev1.HelmChartKind
 	default:
-		return "GitRepository"
+		return sourcev1.GitRepositoryKind
 	}
 }
 
@@ -250,13 +256,13 @@ func publish(t testing.TB) (*upstreams, error) {
 // spec is the part of a source's spec that says where it is fetched from.
 func (u *upstreams) spec(kind string, i int) string {
 	switch kind {
-	case "OCIRepository":
+	case sourcev1.OCIRepositoryKind:
 		return fmt.Sprintf("url: %q, insecure: true, ref: {tag: latest}", u.other.OCIURL("app"))
-	case "Bucket":
+	case sourcev1.BucketKind:
 		return fmt.Sprintf("endpoint: %q, bucketName: app, insecure: true, secretRef: {name: s3}", u.other.S3Endpoint())
-	case "HelmRepository":
+	case sourcev1.HelmRepositoryKind:
 		return fmt.Sprintf("url: %q", u.other.HelmURL("charts"))
-	case "HelmChart":
+	case sourcev1.HelmChartKind:
 		return fmt.Sprintf("chart: app, sourceRef: {kind: HelmRepository, name: helmrepository-%03d}", i-1)
 	default:
 		return fmt.Sprintf("url: %q, ref: {branch: main}, secretRef: {name: git}", u.git.RepositoryURL("fleet", "app"))

@@ -32,12 +32,13 @@ type Host struct {
 	mu         sync.Mutex
 	repository *Repository
 	refuse     http.HandlerFunc
+	around     func(http.Handler) http.Handler
 	requests   int
 }
 
 // New starts a host on a free port of the loopback interface. Requests reach the API one at a time.
 func New(api func(address string, repository *Repository) http.Handler) *Host {
-	h := &Host{repository: newRepository()}
+	h := &Host{repository: newRepository(), around: func(carryOut http.Handler) http.Handler { return carryOut }}
 	var carryOut http.Handler
 	h.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
@@ -47,7 +48,7 @@ func New(api func(address string, repository *Repository) http.Handler) *Host {
 			h.refuse(w, r)
 			return
 		}
-		carryOut.ServeHTTP(w, r)
+		h.around(carryOut).ServeHTTP(w, r)
 	}))
 	carryOut = api(h.server.URL, h.repository)
 	return h
@@ -78,11 +79,25 @@ func (h *Host) Refuse(answer http.HandlerFunc) {
 	h.refuse = answer
 }
 
+// Around has the API's answers pass through a handler that is made around it.
+func (h *Host) Around(around func(http.Handler) http.Handler) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.around = around
+}
+
 // Commit adds a commit to a branch, which is made from main if there is none, and returns it.
 func (h *Host) Commit(branch string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.repository.commit(branch)
+}
+
+// Head returns the newest commit of a branch.
+func (h *Host) Head(branch string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.repository.Head(branch)
 }
 
 // DeleteBranch deletes a branch. Its pull requests stay as they are.
@@ -104,6 +119,13 @@ func (h *Host) Merge(number int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.repository.Merge(h.repository.Pull(number))
+}
+
+// Change changes the repository, or what its host knows of it, while no request is carried out.
+func (h *Host) Change(change func(*Repository)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(h.repository)
 }
 
 // PullRequest returns a copy of a pull request.

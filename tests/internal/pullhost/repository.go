@@ -54,15 +54,26 @@ type PullRequest struct {
 	Comments  []string
 	// Statuses are those of the pull request itself, the newest last.
 	Statuses []Status
+	// Iterations are the heads that it has had, the oldest first.
+	Iterations []string
+	// Checked is set once the host has tried out the merge of the head.
+	Checked bool
+	// Failure is what became of the last merge in the background, and MergeError what was said of the last one at once.
+	Failure, MergeError string
 	// Completing is set from when the host was asked to merge it until it does.
 	Completing bool
 	// Method is how it was merged, in the host's own word.
 	Method string
+	// MergeCommit is the commit that its merge has moved the target to.
+	MergeCommit string
 }
 
 // Status is one status, in the host's own words.
 type Status struct {
 	Name, State, Description string
+	// Parent and Ref are a build's, Iteration is that of the pull request, and Pipeline that of the commit; 0 for none.
+	Parent, Ref         string
+	Iteration, Pipeline int
 }
 
 // Repository is a repository with its pull requests. Who uses it takes turns.
@@ -98,7 +109,8 @@ func (r *Repository) commit(branch string, also ...string) string {
 	r.branches[branch] = commit
 	for _, pull := range r.pulls {
 		if pull.State == Open && pull.Source == branch {
-			pull.Head = commit
+			pull.Head, pull.Checked = commit, false
+			pull.Iterations = append(pull.Iterations, commit)
 		}
 	}
 	return commit
@@ -131,6 +143,7 @@ func (r *Repository) OpenPull(source, target string) *PullRequest {
 // Add opens a pull request.
 func (r *Repository) Add(pull PullRequest) *PullRequest {
 	pull.Number, pull.Head, pull.Created = len(r.pulls)+1, r.branches[pull.Source], time.Now()
+	pull.Iterations = []string{pull.Head}
 	r.pulls = append(r.pulls, &pull)
 	return &pull
 }
@@ -151,10 +164,17 @@ func (r *Repository) Pulls(source string) []*PullRequest {
 // Conflicts tells whether a pull request cannot be merged.
 func (r *Repository) Conflicts(pull *PullRequest) bool { return r.conflicts[pull.Source] }
 
-// Merge merges a pull request.
-func (r *Repository) Merge(pull *PullRequest) {
-	r.commit(pull.Target, pull.Head)
-	pull.State, pull.Completing = Merged, false
+// Merge merges a pull request by a commit of its own.
+func (r *Repository) Merge(pull *PullRequest) { r.merged(pull, r.commit(pull.Target, pull.Head)) }
+
+// FastForward merges a pull request by moving the target to its head.
+func (r *Repository) FastForward(pull *PullRequest) {
+	r.branches[pull.Target] = pull.Head
+	r.merged(pull, pull.Head)
+}
+
+func (r *Repository) merged(pull *PullRequest, commit string) {
+	pull.State, pull.Completing, pull.MergeCommit = Merged, false, commit
 	pull.Version++
 }
 

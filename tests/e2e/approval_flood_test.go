@@ -1,0 +1,116 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/tests/localcluster"
+)
+
+// Whoever may approve can make any number of approvals, of any size that the API server takes.
+var _ = Describe("Thousands of approvals of one Pipeline", Ordered, func() {
+	const (
+		namespace, many = "flooded", 3000
+		large, size     = 1000, 100 << 10
+		// most is less than what the annotations of the large ones take.
+		most = 256 << 20
+	)
+	pipeline := func(ctx context.Context, name, namespace, promotion string) {
+		GinkgoHelper()
+		apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %[1]s, namespace: %[2]s}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: flood}
+  environments:
+  - {name: one, targets: [{namespace: flood-one}]}
+  - {name: two, targets: [{namespace: flood-two}]}
+  promotion: %[3]s
+`, name, namespace, promotion)
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(world.Client.Delete(ctx, object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, namespace, name))).To(Succeed())
+		})
+	}
+	waiting := field(object(pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind, namespace, "shop"),
+		"status", "environments", "two", "waitingApproval", "revision")
+	left := func(ctx context.Context) (int, error) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(pipelinesv1.GroupVersion.WithKind("PromotionApprovalList"))
+		err := world.Client.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+		if list.RemainingItemCount != nil {
+			return len(list.Items) + int(*list.RemainingItemCount), err
+		}
+		return len(list.Items), err
+	}
+	approve := func(ctx context.Context, i int) error {
+		spec := pipelinesv1.PromotionApprovalSpec{Environment: "two", Revision: "of-yesterday", ApprovedBy: "admin"}
+		spec.PipelineRef.Name = "shop"
+		approval := &pipelinesv1.PromotionApproval{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("approval-", i)}, Spec: spec}
+		if i < large {
+			approval.Annotations = map[string]string{"example.com/noise": strings.Repeat("x", size)}
+		}
+		return world.Client.Create(ctx, approval)
+	}
+
+	It("are cleaned up in little memory, while other tenants' promotions go on", func(ctx SpecContext) {
+		_, err := world.Git.CreateRepository("flood")
+		Expect(err).NotTo(HaveOccurred())
+		for namespace, version := range map[string]string{"flood-one": "v2.0.0", "flood-two": "v1.0.0"} {
+			Expect(world.Release("flood", version)).To(Succeed())
+			deploy(ctx, "flood", namespace, version)
+			Eventually(ctx, field(object("v1", "ConfigMap", namespace, "app"), "data", "version")).Should(Equal(version))
+		}
+		apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: %s}}`, namespace)
+		Expect(world.PipelineController.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(world.PipelineController.Start(ctx)).To(Succeed()) })
+		var approvals errgroup.Group
+		approvals.SetLimit(20)
+		for i := range many {
+			approvals.Go(func() error { return approve(ctx, i) })
+		}
+		Expect(approvals.Wait()).To(Succeed())
+		pipeline(ctx, "shop", namespace, "{manual: true, strategy: {notification: {}}}")
+
+		controller, err := world.Cluster.StartController(ctx, localcluster.ControllerProcess{
+			Name: "pipeline-controller-flooded", Binary: "pipeline-controller", ServiceAccount: "pipeline-controller",
+			Args: []string{"--events-addr=" + world.Cluster.EventsAddr, "--approval-addr="},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(controller.Stop)
+		pipeline(ctx, "quick", flux, "{strategy: {notification: {}}}")
+		Eventually(ctx, record("quick", "two")).Should(haveState("succeeded"))
+
+		Eventually(ctx, left).WithTimeout(4 * time.Minute).Should(BeZero())
+		Eventually(ctx, waiting).Should(HavePrefix("v2.0.0@sha1:"))
+		peak, err := peakMemory(controller)
+		Expect(err).NotTo(HaveOccurred())
+		GinkgoWriter.Println("at most", peak>>20, "MiB")
+		Expect(peak).To(BeNumerically("<", most))
+	})
+})
