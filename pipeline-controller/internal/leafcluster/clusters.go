@@ -197,16 +197,16 @@ func (c *Clusters) Want(ctx context.Context, pipeline *pipelinesv1.Pipeline) {
 
 // ReadSources declares all sources that are looked at for the Pipeline, and returns their states, as Read does.
 func (c *Clusters) ReadSources(ctx context.Context, pipeline *pipelinesv1.Pipeline, of []application.SourceOf) []application.State {
-	states, sources := make([]application.State, len(of)), map[targetKey]struct{}{}
-	for _, one := range of {
-		if key, refused := c.locator.locateSource(ctx, pipeline, one); refused == nil {
-			sources[key] = struct{}{}
+	keys, refused, sources := make([]targetKey, len(of)), make([]*failure, len(of)), map[targetKey]struct{}{}
+	for i, one := range of {
+		if keys[i], refused[i] = c.locator.locateSource(ctx, pipeline, one); refused[i] == nil {
+			sources[keys[i]] = struct{}{}
 		}
 	}
 	c.update(client.ObjectKeyFromObject(pipeline), func(w *wanted) { w.sources = sources })
-	for i, one := range of {
-		key, refused := c.locator.locateSource(ctx, pipeline, one)
-		states[i] = c.read(ctx, key, refused)
+	states := make([]application.State, len(of))
+	for i := range of {
+		states[i] = c.read(ctx, keys[i], refused[i])
 	}
 	return states
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// loopHint says what ends a loop.
-const loopHint = "the first environment follows the branch that promotions are merged into, so that each would be a new revision to promote: " +
-	"have it follow tags or another branch, or set spec.revision.expr to the field that says what runs"
+// endOfLoop says what a loop is and what ends it.
+const endOfLoop = "so that each would be a new revision to promote: have it follow tags or another branch, " +
+	"or set spec.revision.expr to the field that says what runs"
 
 // Merged returns the addresses of the Pipeline's pull requests by the commits that their merges have made.
 func Merged(status *pipelinesv1.PipelineStatus) map[string]string {
@@ -81,6 +81,7 @@ func (p *promotion) checkLoop() *standing {
 	if why == "" {
 		return nil
 	}
-	loop := stands(pipelinesv1.EnvironmentInvalid, "%s is not promoted: %s; %s", revision.Short(p.revision), why, loopHint)
+	loop := stands(pipelinesv1.EnvironmentInvalid, "%s is not promoted: %s; the first environment follows the branch that promotions are merged into, %s",
+		revision.Short(p.revision), why, endOfLoop)
 	return new(loop.because(pipelinesv1.PromotionLoopReason))
 }

@@ -116,6 +116,8 @@ type planner struct {
 	forced bool
 	// standsAt is the environment whose promotion the run waits for; empty if it waits for none.
 	standsAt string
+	// shared says which environments share a source that doesn't tell them apart; empty if none do.
+	shared string
 	// stopped is where the first environment stands that has not settled on the run's revision; nil if all have.
 	stopped *standing
 	// discarded are approvals of a promotion that a person has started anew.
@@ -136,6 +138,7 @@ func Next(world World) Plan {
 	p.showTargets()
 	p.followPullRequests()
 
+	p.shared = p.sharedSource()
 	pipeline, environment := p.blocked()
 	p.run(environment)
 	p.tendPullRequests()

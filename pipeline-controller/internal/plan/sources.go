@@ -116,14 +116,13 @@ func (p *planner) promotionLoop() string {
 	if len(p.pipeline.Spec.Environments) == 0 {
 		return ""
 	}
-	root := p.pipeline.Spec.Environments[0].Name
+	root, branches := p.pipeline.Spec.Environments[0].Name, p.mergedInto()
 	for i, state := range p.Targets[root] {
 		follows := p.Sources[TargetKey{root, i}].Follows
-		for _, merged := range p.mergedInto() {
+		for _, merged := range branches {
 			if follows != (application.Branch{}) && follows.Name == merged.Name && scm.SameRepository(follows.URL, merged.URL) {
-				return fmt.Sprintf("%s, which environment %s runs, follows branch %s, which promotions are merged into, so that each would be a new revision "+
-					"to promote: have it follow tags or another branch, or set spec.revision.expr to the field that says what runs",
-					state.RevisionSource, root, merged.Name)
+				return fmt.Sprintf("%s, which environment %s runs, follows branch %s, which promotions are merged into, %s",
+					state.RevisionSource, root, merged.Name, endOfLoop)
 			}
 		}
 	}

@@ -142,8 +142,8 @@ func (p *planner) invalid() (reason, why string) {
 	if p.RevisionError != nil {
 		return pipelinesv1.InvalidSpecReason, "spec.revision.expr is not valid: " + p.RevisionError.Error()
 	}
-	if why := p.sharedSource(); why != "" && p.promotes() {
-		return pipelinesv1.SharedSourceReason, why
+	if p.shared != "" && p.promotes() {
+		return pipelinesv1.SharedSourceReason, p.shared
 	}
 	if why := p.promotionLoop(); why != "" {
 		return pipelinesv1.PromotionLoopReason, why
@@ -182,8 +182,7 @@ func (p *planner) conclude(blocked *standing) {
 	}
 	p.pipeline.Status.ObservedGeneration = p.pipeline.Generation
 	p.setReady(ready)
-	shared := p.sharedSource()
-	p.setOrRemove(pipelinesv1.SharedSourceCondition, shared != "", standing{reason: pipelinesv1.SharedSourceReason, message: shared})
+	p.setOrRemove(pipelinesv1.SharedSourceCondition, p.shared != "", standing{reason: pipelinesv1.SharedSourceReason, message: p.shared})
 	switch {
 	case p.stopped == nil:
 		p.setCondition(pipelinesv1.SettledCondition, metav1.ConditionTrue, settled)
