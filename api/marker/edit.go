@@ -143,7 +143,7 @@ func (s *source) edit(f field, value string) (edit, error) {
 
 const strTag = "!!str"
 
-// canAppend tells whether a value can be appended at offset: behind the colon, the dash, or the anchor or tag of an
+// canAppend reports whether a value can be appended at offset: behind the colon, the dash, or the anchor or tag of an
 // empty scalar. The colon is missing behind the key of a set, `? key`, and what comes next in [] or {} may not be parted
 // from it by a blank.
 func (s *source) canAppend(f field, offset int) bool {
@@ -188,7 +188,7 @@ func (s *source) blockLine(n *yaml.Node, start int) (int, string, bool) {
 	return 0, "", false
 }
 
-// isPlain tells whether a parser reads value back as this very string without quotes. The encoder of the YAML library
+// isPlain reports whether a parser reads value back as this very string without quotes. The encoder of the YAML library
 // knows them all: numbers, dates, booleans of YAML 1.1, indicators. Within [] and {} there are more of the latter, and
 // parsers of YAML 1.1 take a colon there that others don't.
 func isPlain(value string, flow bool) bool {

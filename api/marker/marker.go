@@ -67,17 +67,17 @@ func (k Key) String() string {
 	return k.Namespace + ":" + k.Pipeline + ":" + k.Environment
 }
 
-// Mentions tells whether content can hold a marker at all. It is the cheap first look at a file.
+// Mentions reports whether content can hold a marker at all. It is the cheap first look at a file.
 func Mentions(content []byte) bool {
 	return bytes.Contains(content, []byte(setter))
 }
 
-// mayName tells whether content can hold a marker for key: JSON says a string with these very bytes, or with an escape.
+// mayName reports whether content can hold a marker for key: JSON says a string with these very bytes, or with an escape.
 func mayName(content []byte, key Key) bool {
 	return Mentions(content) && (bytes.Contains(content, []byte(key.String())) || bytes.IndexByte(content, '\\') >= 0)
 }
 
-// MayHold tells whether a regular file is looked at for markers, by its name.
+// MayHold reports whether a regular file is looked at for markers, by its name.
 func MayHold(name string) bool {
 	extension := path.Ext(name)
 	return extension == ".yaml" || extension == ".yml"
@@ -211,7 +211,7 @@ func (m *marker) read(text string) {
 	}
 }
 
-// isFor tells whether a marker that can be read concerns key.
+// isFor reports whether a marker that can be read concerns key.
 func (m *marker) isFor(key Key) bool {
 	if m.key == key {
 		return true

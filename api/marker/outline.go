@@ -50,7 +50,7 @@ type outline struct {
 	// fields are those that can be marked on a line: on that of the key, or that where the value begins. There are none of lines
 	// without a marker, and two, which is one too many, at the most.
 	fields map[int][]field
-	// inText tells whether any node has what makes a marker, so that not all are in comments.
+	// inText reports whether any node has what makes a marker, so that not all are in comments.
 	inText bool
 }
 
@@ -144,7 +144,7 @@ func (o *outline) mark(line int, f field) {
 	o.fields[line] = append(fields, f)
 }
 
-// compare parses another content, calls changed for each of its nodes that differs in itself, and tells whether all have the same
+// compare parses another content, calls changed for each of its nodes that differs in itself, and reports whether all have the same
 // place.
 func (o *outline) compare(content []byte, changed func(i int, n *yaml.Node)) (same bool, err error) {
 	next, same := 0, true

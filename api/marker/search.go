@@ -25,7 +25,7 @@ import (
 
 // Search looks for markers in a file of any size, which it doesn't hold in memory. line is that of the first marker that key chooses
 // and that List or Set has to look at, counted from 1, or 0 if there is none. Those fields of key that are not empty choose.
-// mentions tells whether there is anything like a marker, for whatever key. Where line isn't 0, the rest was not read.
+// mentions reports whether there is anything like a marker, for whatever key. Where line isn't 0, the rest was not read.
 func Search(file io.Reader, key Key) (line int, mentions bool, err error) {
 	wanted := among(key)
 	if key.Namespace != "" && key.Pipeline != "" && key.Environment != "" {
@@ -56,7 +56,7 @@ func Search(file io.Reader, key Key) (line int, mentions bool, err error) {
 	return 0, mentions, err
 }
 
-// containsLong tells whether a line that begins with text, and goes on, may hold a marker.
+// containsLong reports whether a line that begins with text, and goes on, may hold a marker.
 func containsLong(lines *bufio.Reader, text []byte) (holds bool, err error) {
 	var window []byte
 	for err = bufio.ErrBufferFull; ; text, err = lines.ReadSlice('\n') {

@@ -145,7 +145,7 @@ func spaceLen(text string, lines bool) int {
 	return len(text)
 }
 
-// isEmpty tells whether n is a value of nothing, which takes no bytes.
+// isEmpty reports whether n is a value of nothing, which takes no bytes.
 func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&^yaml.TaggedStyle == 0
 }

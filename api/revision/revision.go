@@ -60,7 +60,7 @@ func Commit(rev string) (string, bool) {
 	return "", false
 }
 
-// Equal tells whether a and b are the same content: by their digests where both have one, else by their whole text.
+// Equal reports whether a and b are the same content: by their digests where both have one, else by their whole text.
 // An empty revision equals nothing, not even another one.
 func Equal(a, b string) bool {
 	if a == "" || b == "" {

@@ -190,7 +190,7 @@ func (p *Proxy) finish(r *http.Request) {
 	delete(p.reads, r)
 }
 
-// goesOn tells whether a request is a watch that goes on where another one stood, and not one that lists first.
+// goesOn reports whether a request is a watch that goes on where another one stood, and not one that lists first.
 func goesOn(r *http.Request) bool {
 	query := r.URL.Query()
 	return query.Has("watch") && query.Get("sendInitialEvents") != "true"

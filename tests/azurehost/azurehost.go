@@ -402,7 +402,7 @@ func (a *api) mayComplete(pull *pullhost.PullRequest, head, strategy string) *fa
 	}
 }
 
-// satisfied tells whether the status that a merge waits for is there: the newest of its name, which is of no iteration or of the newest.
+// satisfied reports whether the status that a merge waits for is there: the newest of its name, which is of no iteration or of the newest.
 func (a *api) satisfied(pull *pullhost.PullRequest) bool {
 	for i := len(pull.Statuses) - 1; i >= 0; i-- {
 		if status := pull.Statuses[i]; status.Name == a.required && (status.Iteration == len(pull.Iterations) || status.Iteration == 0) {

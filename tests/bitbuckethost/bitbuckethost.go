@@ -403,7 +403,7 @@ func (a *api) comment(r *http.Request, pull *pullhost.PullRequest) (int, any, *f
 	return http.StatusCreated, map[string]any{"id": len(pull.Comments), "version": 0, "text": wanted.Text}, nil
 }
 
-// built tells whether the builds that a merge waits for are successful.
+// built reports whether the builds that a merge waits for are successful.
 func (a *api) built(commit string) bool {
 	newest := map[string]string{}
 	for _, status := range a.repository.Statuses[commit] {

@@ -156,7 +156,7 @@ spec:
 		DeferCleanup(strict.Stop)
 
 		app := source(ctx, "strict", "flux-system/everyones")
-		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied", "the controller follows no references across namespaces"))
+		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied", "cross-namespace references are disabled"))
 		Expect(field(app, "spec", "suspend")(ctx)).To(Equal(true))
 
 		By("naming it in an annotation of a source without spec.gates")

@@ -119,11 +119,11 @@ spec:
 	It("approves a promotion in the caller's name, and tells its pull request", func(ctx SpecContext) {
 		revision := pipeline(ctx, "cli-by-one", "manual: true")
 		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one")).To(MatchRegexp(
-			`^` + waits + `a person's approval is missing` + since + `; to approve: flux approve promotion cli-by-one --env two -n flux-system\n$`))
+			`^` + waits + `waiting for approval` + since + `; to approve: flux approve promotion cli-by-one --env two -n flux-system\n$`))
 
 		By("not asking where nobody can answer")
 		_, err := run(ctx, "flux", "approve", "promotion", "cli-by-one", "--env", "two")
-		Expect(err).To(MatchError(ContainSubstring("✗ there is no terminal to ask at: pass --yes and --revision " + revision)))
+		Expect(err).To(MatchError(ContainSubstring("✗ there is no terminal to ask on: pass --yes and --revision " + revision)))
 
 		By("refusing a revision that isn't the waiting one")
 		_, err = run(ctx, "flux", "approve", "promotion", "cli-by-one", "--env=two", "--yes", "--revision=v1.0.0")
@@ -223,7 +223,7 @@ subjects: [{kind: ServiceAccount, name: cli-ada, namespace: flux-system}]
 	It("does not wait for a gate, but tells of it", func(ctx SpecContext) {
 		Expect(fluxSays(ctx, "gate", "create", "cli-freeze", "--closed", "--reason=end of quarter")).To(ContainSubstring("✔ gate created, it is closed\n"))
 		_, err := run(ctx, "flux", "gate", "create", "cli-freeze")
-		Expect(err).To(MatchError(ContainSubstring("✗ gate cli-freeze exists already in flux-system namespace")))
+		Expect(err).To(MatchError(ContainSubstring("✗ gate cli-freeze already exists in flux-system namespace")))
 		pipeline(ctx, "cli-gated", "manual: true, gates: {refs: [cli-freeze]}")
 
 		const frozen = "gate cli-freeze is closed (end of quarter)"

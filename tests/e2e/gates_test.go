@@ -306,7 +306,7 @@ func annotate(ctx context.Context, obj *unstructured.Unstructured, annotation, v
 	Expect(world.Client.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-// heldAndObserved returns a function that tells whether a source is suspended and source-controller has seen that: from then on no
+// heldAndObserved returns a function that reports whether a source is suspended and source-controller has seen that: from then on no
 // fetch is under way.
 func heldAndObserved(source *unstructured.Unstructured) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {

@@ -274,7 +274,7 @@ type line struct {
 	spec func(name string) string
 	// edits are the patches of the spec that ask, in turn, for what was asked for at first and for the same version in another way.
 	edits func(name, version string) [2]string
-	// repository is the spec of the HelmRepository of a HelmChart, and inherits tells whether the gates are on that.
+	// repository is the spec of the HelmRepository of a HelmChart, and inherits reports whether the gates are on that.
 	repository func(name string) string
 	inherits   bool
 }

@@ -114,8 +114,8 @@ var _ = Describe("A hostile Git host", Ordered, func() {
 		promoteAt(ctx, "bomb-0", host.URL+"/"+owner+"/bomb-0")
 		Eventually(ctx, record("bomb-0", "two")).Should(HaveField("LastError", ContainSubstring(says)))
 	},
-		Entry("by a redirect to a metadata service", "169.254.169.254 is an address that Git hosts may not have", "http://169.254.169.254/info/refs"),
-		Entry("by a redirect to one in IPv6", "fd00:ec2::254 is an address that Git hosts may not have", "http://[fd00:ec2::254]/info/refs"),
+		Entry("by a redirect to a metadata service", "169.254.169.254 is not allowed as the address of a Git host", "http://169.254.169.254/info/refs"),
+		Entry("by a redirect to one in IPv6", "fd00:ec2::254 is not allowed as the address of a Git host", "http://[fd00:ec2::254]/info/refs"),
 		Entry("on loopback, without the flag", "127.0.0.1 is a loopback address", "", "--allow-loopback-git-hosts=false"),
 	)
 })

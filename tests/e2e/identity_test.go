@@ -100,7 +100,7 @@ spec:
 
 	It("can't be read before the controller may make tokens, and says so", func(ctx SpecContext) {
 		Eventually(ctx, staging(name)).Should(And(HaveField("Reason", pipelinesv1.TokenUnavailableReason), HaveField("Error", ContainSubstring(
-			"the controller may not make tokens for ServiceAccount flux-system/leaf-identity: see config/components/workload-identity"))))
+			"the controller may not create tokens for ServiceAccount flux-system/leaf-identity: see config/components/workload-identity"))))
 	})
 
 	It("is read as the ServiceAccount that the ConfigMap names", func(ctx SpecContext) {

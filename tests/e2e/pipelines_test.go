@@ -297,7 +297,7 @@ spec:
 		repository("manual", map[string]string{"app.yaml": marked("manual")})
 		secret(ctx, "manual", token)
 		pipeline(ctx, "manual", ", manual: true")
-		Eventually(ctx, ready("manual")).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", ContainSubstring("a person's approval is missing"))))
+		Eventually(ctx, ready("manual")).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", ContainSubstring("waiting for approval"))))
 		waiting := field(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "manual"), "status", "environments", "two", "waitingApproval", "revision")
 		Expect(waiting(ctx)).To(HavePrefix("v2.0.0@sha1:"))
 		reconcile(ctx, "manual", "look")
@@ -332,12 +332,12 @@ spec:
 		Expect(world.Client.Patch(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "mistaken"),
 			client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 		Eventually(ctx, ready("mistaken")).Should(HaveField("Message", HaveSuffix("no-such-repository.git is no longer named in the spec: "+
-			"mend its access, or force the promotion, which leaves what is open there")))
+			"restore access, or force the promotion (its pull request stays open)")))
 		reconcile(ctx, "mistaken", "given up", meta.ForceRequestAnnotation)
 		Eventually(ctx, record("mistaken", "two")).Should(And(haveState("succeeded"), HaveField("PullRequest", BeNil())))
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "pipeline/mistaken")
-		}).Should(MatchRegexp(`PromotionAbandoned .*two: v2.0.0@sha1:[0-9a-f]{8}: given up by a person: withdrawing it failed: `))
+		}).Should(MatchRegexp(`PromotionAbandoned .*two: v2.0.0@sha1:[0-9a-f]{8}: given up on request: withdrawing it failed: `))
 	})
 
 	It("is abandoned when a person closes the pull request, and started anew when a person asks", func(ctx SpecContext) {
@@ -368,11 +368,11 @@ spec:
 		Expect(pushes("lost")).To(Equal(1))
 	})
 
-	It("succeeds without a pull request where the base branch holds the revision already", func(ctx SpecContext) {
+	It("succeeds without a pull request where the base branch already has the revision", func(ctx SpecContext) {
 		repository("done", map[string]string{"app.yaml": strings.ReplaceAll(marked("done"), "v1.0.0", "v2.0.0")})
 		secret(ctx, "done", token)
 		pipeline(ctx, "done", "")
-		Eventually(ctx, record("done", "two")).Should(And(haveState("succeeded"), HaveField("Message", "branch main holds the revision already")))
+		Eventually(ctx, record("done", "two")).Should(And(haveState("succeeded"), HaveField("Message", "branch main already has the revision")))
 		Expect(opened("done")()).To(BeZero())
 	})
 
@@ -435,7 +435,7 @@ spec:
 		Eventually(ctx, commitStatus("reported")).Should(HavePrefix("sluice/preconditions success: gate reported is open"))
 		gateOf(ctx, "reported", true)
 		Eventually(ctx, commitStatus("reported")).Should(HavePrefix("sluice/preconditions failure: gate reported is closed"))
-		Eventually(ctx, ready("reported")).Should(And(HaveField("Reason", "PullRequestOpen"), HaveField("Message", ContainSubstring("which is to wait: gate reported is closed"))))
+		Eventually(ctx, ready("reported")).Should(And(HaveField("Reason", "PullRequestOpen"), HaveField("Message", ContainSubstring("merge blocked: gate reported is closed"))))
 		gateOf(ctx, "reported", false)
 		Eventually(ctx, commitStatus("reported")).Should(HavePrefix("sluice/preconditions success"))
 	})
@@ -467,7 +467,7 @@ spec:
 		_, err := github.CommitFiles(owner, "pushed", pull("pushed").Head, map[string]string{"more.yaml": "a: b\n"}, "More")
 		Expect(err).NotTo(HaveOccurred())
 		reconcile(ctx, "pushed", "look")
-		Eventually(ctx, ready("pushed")).Should(HaveField("Message", ContainSubstring("its branch was pushed to by somebody else")))
+		Eventually(ctx, ready("pushed")).Should(HaveField("Message", ContainSubstring("auto-merge disabled: someone else pushed to its branch")))
 		Expect(pull("pushed").State).To(Equal("open"))
 	})
 
@@ -522,7 +522,7 @@ spec:
 		// Somebody else has set the revision: there is nothing left to merge.
 		commit(map[string]string{"app.yaml": string(after)})
 		reconcile(ctx, "moved", "after the revision")
-		Eventually(ctx, record("moved", "two")).Should(And(haveState("succeeded"), HaveField("Message", "branch main holds the revision already")))
+		Eventually(ctx, record("moved", "two")).Should(And(haveState("succeeded"), HaveField("Message", "branch main already has the revision")))
 		Expect(pull("moved").State).To(Equal("closed"))
 		Expect(opened("moved")()).To(Equal(1))
 		Expect(branches("moved")).To(HaveLen(1))
@@ -548,7 +548,7 @@ spec:
 		edit(ctx, "rebased", `{"base":"release"}`)
 		reconcile(ctx, "rebased", "retargeted")
 		Eventually(ctx, ready("rebased")).Should(And(HaveField("Reason", "PullRequestUnknown"),
-			HaveField("Message", ContainSubstring("it is to be merged into release, not into main"))))
+			HaveField("Message", ContainSubstring("its base branch is release, not main"))))
 		_, err = github.Merge(owner, "rebased", 1)
 		Expect(err).NotTo(HaveOccurred())
 		reconcile(ctx, "rebased", "merged elsewhere")

@@ -283,7 +283,7 @@ func (a *acceptance) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// asksForPromotion tells whether a request carries the event that asks for the promotion of a Pipeline.
+// asksForPromotion reports whether a request carries the event that asks for the promotion of a Pipeline.
 func asksForPromotion(r *http.Request, pipeline string) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))

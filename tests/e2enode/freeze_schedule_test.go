@@ -279,7 +279,7 @@ func revision(ctx context.Context) (string, error) {
 	return found.Status.Artifact.Revision, nil
 }
 
-// heldAndObserved tells whether the source is suspended and source-controller has seen that: from then on no fetch is under way.
+// heldAndObserved reports whether the source is suspended and source-controller has seen that: from then on no fetch is under way.
 func heldAndObserved(ctx context.Context) (bool, error) {
 	found, err := source(ctx)
 	if err != nil {

@@ -108,7 +108,7 @@ func (g *gitDir) output(dir string, env []string, input []byte, args ...string) 
 	return stdout.Bytes(), nil
 }
 
-// answersNo tells whether a git command that answers by its exit status said no, rather than failed.
+// answersNo reports whether a git command that answers by its exit status said no, rather than failed.
 func answersNo(err error) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == 1
@@ -163,7 +163,7 @@ func (g *gitDir) file(commit, path string) ([]byte, error) {
 	return g.output(g.path, nil, nil, "cat-file", "blob", commit+":"+path)
 }
 
-// contains tells whether the commit is part of the history of another.
+// contains reports whether the commit is part of the history of another.
 func (g *gitDir) contains(history, commit string) (bool, error) {
 	_, err := g.run("merge-base", "--is-ancestor", commit, history)
 	if answersNo(err) {

@@ -138,7 +138,7 @@ func (s *Server) AddRepository(owner, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, exists := s.repositories[fullName]; exists {
-		return fmt.Errorf("repository %s exists already", fullName)
+		return fmt.Errorf("repository %s already exists", fullName)
 	}
 	store := &gitDir{path: filepath.Join(s.dir, owner, name+".git"), gitPath: s.gitPath, env: s.gitEnv}
 	if err := store.init(); err != nil {

@@ -579,7 +579,7 @@ func (a *api) pipelineFor(commit, ref string, id int) (int, *failure) {
 	}
 }
 
-// succeeded tells whether the head pipeline of a merge request is a success: that of its own ref, if there is one, and else the newest.
+// succeeded reports whether the head pipeline of a merge request is a success: that of its own ref, if there is one, and else the newest.
 func (a *api) succeeded(commit string) bool {
 	head := 0
 	for i, candidate := range a.pipelines {

@@ -49,7 +49,7 @@ var Kustomization = Kind{
 type Request struct {
 	// Path and Query of its URL.
 	Path, Query string
-	// Watch tells whether it opened a watch.
+	// Watch reports whether it opened a watch.
 	Watch bool
 	// User is the token that came with it.
 	User string

@@ -162,7 +162,7 @@ func (s *store) list(kind Kind, namespace string) ([]object, int) {
 	return found, s.version
 }
 
-// matches tells whether the object is of a kind, in whichever version, and in a namespace.
+// matches reports whether the object is of a kind, in whichever version, and in a namespace.
 func (k key) matches(kind Kind, namespace string) bool {
 	return k.kind.Group == kind.Group && k.kind.Kind == kind.Kind && (namespace == "" || k.namespace == namespace)
 }

@@ -192,7 +192,7 @@ func parse(content []byte) ([]request, error) {
 	return ended, lines.Err()
 }
 
-// writes tells whether the request may change something.
+// writes reports whether the request may change something.
 func (r request) writes() bool {
 	switch r.Verb {
 	case "get", "head", "list", "watch":

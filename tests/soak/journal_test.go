@@ -135,7 +135,7 @@ func (j *journal) random(purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(j.seed, hash.Sum64()))
 }
 
-// pause waits, and tells whether ctx goes on.
+// pause waits, and reports whether ctx goes on.
 func pause(ctx context.Context, r *rand.Rand, least, most time.Duration) bool {
 	timer := time.NewTimer(least + time.Duration(r.Int64N(int64(most-least)+1)))
 	defer timer.Stop()

@@ -50,7 +50,7 @@ const (
 
 // Evaluation is what a set of gates amounts to.
 type Evaluation struct {
-	// Open tells whether the gates let new things through.
+	// Open reports whether the gates let new things through.
 	Open bool
 	// Reason is one of AllGatesOpenReason, OneGateOpenReason, GateClosedReason, GateNotFoundReason, AccessDeniedReason.
 	Reason string

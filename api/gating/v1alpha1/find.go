@@ -66,7 +66,7 @@ func (f Finder) Find(namespace string, refs []GateReference) (Found, error) {
 func (f Finder) find(namespace string, name types.NamespacedName) (Finding, error) {
 	foreign := name.Namespace != namespace
 	if foreign && f.NoCrossNamespaceRefs {
-		return Finding{Denied: "the controller follows no references across namespaces"}, nil
+		return Finding{Denied: "cross-namespace references are disabled"}, nil
 	}
 	gate, err := f.Gate(name)
 	if gate == nil || err != nil || !foreign {

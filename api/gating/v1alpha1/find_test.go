@@ -60,9 +60,9 @@ func TestFind(t *testing.T) {
 		{name: "one selector of many is enough", ref: "ops/freeze",
 			gates: ops(selecting(map[string]string{"tenant": "b"}, map[string]string{"tenant": "a"})), wantGate: true},
 		{name: "no references across namespaces denies although the gate would allow it", ref: "ops/freeze", gates: ops(selecting(nil)), noCross: true,
-			wantDenied: "the controller follows no references across namespaces"},
+			wantDenied: "cross-namespace references are disabled"},
 		{name: "no references across namespaces doesn't tell what exists elsewhere", ref: "ops/other", gates: ops(nil), noCross: true,
-			wantDenied: "the controller follows no references across namespaces"},
+			wantDenied: "cross-namespace references are disabled"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)

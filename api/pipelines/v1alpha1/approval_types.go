@@ -53,7 +53,7 @@ type PromotionApprovalSpec struct {
 	Environment string `json:"environment"`
 
 	// Revision that may be promoted, exactly as status.environments[].waitingApproval.revision of the Pipeline names it. Another name of
-	// the same digest is not approved by that. It has no characters that can't be seen.
+	// the same digest is not approved by that. It has no non-printable characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$`
@@ -109,7 +109,7 @@ func NewPromotionApproval(namespace string, spec PromotionApprovalSpec) *Promoti
 	}
 }
 
-// Concerns tells whether the approval is one of the Pipeline's, and not of a deleted one of the same name, with which Kubernetes will
+// Concerns reports whether the approval is one of the Pipeline's, and not of a deleted one of the same name, with which Kubernetes will
 // delete it.
 func (a *PromotionApproval) Concerns(pipeline *Pipeline) bool {
 	if a.Namespace != pipeline.Namespace || a.Spec.PipelineRef.Name != pipeline.Name {

@@ -104,7 +104,7 @@ type Environment struct {
 	Name string `json:"name"`
 
 	// Targets are the places that make up this environment.
-	// An environment without targets is passed over; as the first one it keeps the Pipeline pending.
+	// An environment without targets is skipped; as the first one it keeps the Pipeline pending.
 	// All environments together have at most 512 targets.
 	// +kubebuilder:validation:MaxItems=512
 	// +required
@@ -333,7 +333,7 @@ type MergeMode string
 const (
 	// MergeManual leaves merging to people.
 	MergeManual MergeMode = "manual"
-	// MergeAuto merges once the Git host lets it.
+	// MergeAuto merges once the Git host allows it.
 	MergeAuto MergeMode = "auto"
 )
 
@@ -445,7 +445,7 @@ const (
 	EnvironmentCurrent EnvironmentState = "Current"
 	// EnvironmentSkipped has no targets, so that the revision goes past it.
 	EnvironmentSkipped EnvironmentState = "Skipped"
-	// EnvironmentNotReady is the first environment while it has not settled on any revision, so that there is nothing to promote.
+	// EnvironmentNotReady is the first environment while it has not settled on any revision, so there is nothing to promote.
 	EnvironmentNotReady EnvironmentState = "NotReady"
 	// EnvironmentUnknown has a target that can't be read.
 	EnvironmentUnknown EnvironmentState = "Unknown"
@@ -569,7 +569,7 @@ const (
 	PromotionAbandoned PromotionState = "abandoned"
 )
 
-// Ended tells whether nothing more will be attempted for the revision.
+// Ended reports whether nothing more will be attempted for the revision.
 func (s PromotionState) Ended() bool {
 	return s == PromotionSucceeded || s == PromotionAbandoned
 }
@@ -671,7 +671,7 @@ type PreconditionStatus struct {
 	// Type of the precondition, such as 'Gates' or 'Approval'.
 	Type string `json:"type"`
 
-	// Met tells whether the promotion may go ahead as far as this precondition is concerned.
+	// Met reports whether the promotion may go ahead as far as this precondition is concerned.
 	Met bool `json:"met"`
 
 	// Reason is one word that says why.
@@ -786,7 +786,7 @@ type PreconditionsCommitStatus struct {
 	// +optional
 	Pipeline string `json:"pipeline,omitempty"`
 
-	// Met tells whether the status is 'success', since all preconditions are met, or 'failure'.
+	// Met reports whether the status is 'success', since all preconditions are met, or 'failure'.
 	Met bool `json:"met"`
 
 	// Description is the text of the status.
@@ -819,7 +819,7 @@ type Pipeline struct {
 }
 
 // PromotionInto returns the promotion that applies to an environment: its own, else that of the Pipeline, else nil. One of its own that has
-// no strategy has that of the Pipeline. The environment is nil for one that has left the spec.
+// no strategy has that of the Pipeline. The environment is nil for one that is no longer in the spec.
 func (p *Pipeline) PromotionInto(env *Environment) *Promotion {
 	switch {
 	case env == nil || env.Promotion == nil:
@@ -840,7 +840,7 @@ func (p *Pipeline) RevisionExpr() string {
 	return p.Spec.Revision.Expr
 }
 
-// MergesItself tells whether pull requests are merged by the controller, and not by people.
+// MergesItself reports whether pull requests are merged by the controller, and not by people.
 func (p *Promotion) MergesItself() bool {
 	return p.Strategy.PullRequest != nil && p.Strategy.PullRequest.Merge == MergeAuto
 }

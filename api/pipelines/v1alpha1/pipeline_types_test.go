@@ -146,7 +146,7 @@ func TestPromotionInto(t *testing.T) {
 			pipeline := &Pipeline{Spec: PipelineSpec{Promotion: test.pipelines, Environments: []Environment{{Name: "prod", Promotion: test.own}}}}
 			before := pipeline.DeepCopy()
 			g.Expect(pipeline.PromotionInto(pipeline.Environment("prod"))).To(Equal(test.want))
-			g.Expect(pipeline.PromotionInto(nil)).To(Equal(test.pipelines), "that of an environment that has left the spec")
+			g.Expect(pipeline.PromotionInto(nil)).To(Equal(test.pipelines), "that of an environment that is no longer in the spec")
 			g.Expect(pipeline).To(Equal(before), "nothing is written into the spec")
 		})
 	}

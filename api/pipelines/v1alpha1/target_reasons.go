@@ -61,7 +61,7 @@ const (
 	TokenUnavailableReason = "TokenUnavailable"
 )
 
-// ClusterReachable tells whether the cluster of a target answers, and lets the controller in, as far as the target's reason tells.
+// ClusterReachable reports whether the cluster of a target answers, and lets the controller in, as far as the target's reason tells.
 func (t *TargetStatus) ClusterReachable() metav1.ConditionStatus {
 	switch t.Reason {
 	case "", ForbiddenReason, KindNotInstalledReason, ObjectNotFoundReason, RevisionExpressionFailedReason:

@@ -218,7 +218,7 @@ func (p *candidate) besides() string {
 // ask asks the person at the terminal, and returns an error unless they agree.
 func (c *approveCommand) ask(cmd *cobra.Command, waiting *candidate) error {
 	if !c.cluster.isTerminal(cmd.InOrStdin()) {
-		return fmt.Errorf("there is no terminal to ask at: pass --yes and --revision %s", waiting.revision)
+		return fmt.Errorf("there is no terminal to ask on: pass --yes and --revision %s", waiting.revision)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "? approve it? [y/N] ")
 	answered := make(chan string, 1)
@@ -256,7 +256,7 @@ func (c *approveCommand) approve(ctx context.Context, kube client.Client, log lo
 	case apierrors.IsAlreadyExists(err):
 		// Those who may approve need not be allowed to get approvals.
 		if kube.Get(ctx, client.ObjectKeyFromObject(approval), made) == nil && !made.Spec.Repeats(spec) {
-			return "", fmt.Errorf("PromotionApproval %s is in the way, which approves something else: delete it", made.Name)
+			return "", fmt.Errorf("PromotionApproval %s already exists and approves something else: delete it", made.Name)
 		}
 		log.successf("promotion is approved by %s already", by)
 	case err != nil:

@@ -58,9 +58,9 @@ func waiting(changes ...func(*pipelinesv1.Pipeline)) *pipelinesv1.Pipeline {
 	prod := pipeline.Status.Environments["prod"]
 	prod.WaitingApproval.Revision = current
 	prod.Promotion = &pipelinesv1.PromotionRecord{
-		Revision: current, State: pipelinesv1.PromotionUnapproved, StartTime: *at(-time.Hour), Message: "waits: a person's approval is missing",
+		Revision: current, State: pipelinesv1.PromotionUnapproved, StartTime: *at(-time.Hour), Message: "waits: waiting for approval",
 		Preconditions: []pipelinesv1.PreconditionStatus{
-			{Type: "Approval", Reason: "ApprovalMissing", Message: "a person's approval is missing", LastTransitionTime: at(-time.Hour)},
+			{Type: "Approval", Reason: "ApprovalMissing", Message: "waiting for approval", LastTransitionTime: at(-time.Hour)},
 		},
 	}
 	evaluated(pipeline)
@@ -213,7 +213,7 @@ func TestApprovePromotion(t *testing.T) {
 			command:  "flux-approve promotion app --env prod",
 			pipeline: waiting(),
 			want:     shownOne,
-			wantErr:  "there is no terminal to ask at: pass --yes and --revision " + current,
+			wantErr:  "there is no terminal to ask on: pass --yes and --revision " + current,
 		},
 		{
 			name:     "another name of the same commit is refused, since the name is what is promoted",
@@ -358,7 +358,7 @@ func TestApprovePromotion(t *testing.T) {
 				return other
 			}()},
 			want:     shownOne,
-			wantErr:  "PromotionApproval " + approvalBy("ada").Name + " is in the way, which approves something else: delete it",
+			wantErr:  "PromotionApproval " + approvalBy("ada").Name + " already exists and approves something else: delete it",
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "eve"}},
 		},
 		{
@@ -414,7 +414,7 @@ func TestApprovePromotion(t *testing.T) {
 ◎ waiting for pipeline reconciliation
 ◎ promoting v1.2.3@sha1:cccccccc into prod
 `,
-			wantErr:  "promotion is approved and has not come to its end yet: prod: promoting v1.2.3@sha1:cccccccc",
+			wantErr:  "promotion is approved and is still in progress: prod: promoting v1.2.3@sha1:cccccccc",
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{

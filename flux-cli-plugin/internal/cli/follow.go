@@ -72,7 +72,7 @@ func (c *approveCommand) follow(ctx context.Context, kube client.Client, log log
 		return errors.New("promotion is approved, but pipeline-controller has not seen it yet: does it run? " +
 			"(kubectl get deployments --all-namespaces --field-selector metadata.name=pipeline-controller)")
 	case at == underWay:
-		return fmt.Errorf("promotion is approved and has not come to its end yet: %s", why.Line(pipeline, approved.env, c.cluster.now()))
+		return fmt.Errorf("promotion is approved and is still in progress: %s", why.Line(pipeline, approved.env, c.cluster.now()))
 	case at == ended:
 		return fmt.Errorf("promotion is approved, but %s", text)
 	case at == waits:

@@ -40,7 +40,7 @@ func stateOf(gate *gatingv1.Gate) string {
 	return opening.state
 }
 
-// observed tells whether gate-controller has seen the gate as it is now.
+// observed reports whether gate-controller has seen the gate as it is now.
 func observed(gate *gatingv1.Gate) bool {
 	return gate.Status.ObservedGeneration >= gate.Generation && gate.Status.LastTransitionTime != nil
 }

@@ -74,7 +74,7 @@ func (c *gateCreateCommand) run(cmd *cobra.Command, args []string) error {
 	log.actionf("creating gate %s in %s namespace", gate.Name, namespace)
 	switch err := create(ctx, kube, log, c.cluster.verbose, gate); {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("gate %s exists already in %s namespace, turn it with 'flux open gate' and 'flux close gate'", gate.Name, namespace)
+		return fmt.Errorf("gate %s already exists in %s namespace; use 'flux open gate' and 'flux close gate'", gate.Name, namespace)
 	case err != nil:
 		return fmt.Errorf("creating gate %s failed: %w", args[0], err)
 	}

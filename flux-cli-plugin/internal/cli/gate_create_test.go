@@ -76,7 +76,7 @@ func TestGateCreateRefuses(t *testing.T) {
 			command: "flux-gate create change-freeze --closed",
 			objects: []client.Object{newGate("flux-system", "change-freeze")},
 			wantLog: "► creating gate change-freeze in flux-system namespace\n",
-			wantErr: "gate change-freeze exists already in flux-system namespace, turn it with 'flux open gate' and 'flux close gate'",
+			wantErr: "gate change-freeze already exists in flux-system namespace; use 'flux open gate' and 'flux close gate'",
 		},
 		{
 			name:    "create gives the API server's words to one who may not",

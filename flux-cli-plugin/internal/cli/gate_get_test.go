@@ -87,7 +87,7 @@ func TestGateGet(t *testing.T) {
 Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of quarter
 ├── sources
 │   ├── GitRepository/flux-system/by-spec: held: gate change-freeze is closed (end of quarter)
-│   ├── OCIRepository/flux-system/new: gate-controller has not looked at it yet
+│   ├── OCIRepository/flux-system/new: gate-controller has not reconciled it yet
 │   ├── Bucket/flux-system/by-annotation: not held: gate sign-off is open
 │   ├── HelmChart/flux-system/inherits: held: gate change-freeze is closed (end of quarter)
 │   └── HelmChart/flux-system/inherits-one: held: gate change-freeze is closed (end of quarter)

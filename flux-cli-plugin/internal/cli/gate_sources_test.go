@@ -62,7 +62,7 @@ func TestGateSources(t *testing.T) {
 			objects: append(sources, refused),
 			wantOut: `
 NAME                    GATES                                            STATE       SUSPENDED   PUBLISHED          MESSAGE
-GitRepository/app       change-freeze                                    <unknown>   true        v1@sha1:01234567   gate-controller has not looked at it yet
+GitRepository/app       change-freeze                                    <unknown>   true        v1@sha1:01234567   gate-controller has not reconciled it yet
 OCIRepository/refused   change-freeze                                    refused     false       -                  setting spec.suspend failed: no
 Bucket/garbled          -                                                held        false       -                  annotation gating.toolkit.fluxcd.io/gates must be names of gates
 Bucket/one-is-enough    oneOf sign-off,change-freeze                     released    false       -                  gate sign-off is open
@@ -75,7 +75,7 @@ HelmChart/inherits      own and inherited oneOf sign-off,change-freeze   held   
 			objects: sources[:3],
 			wantOut: `
 NAMESPACE     NAME                    GATES                       STATE       SUSPENDED   PUBLISHED          MESSAGE
-flux-system   GitRepository/app       change-freeze               <unknown>   true        v1@sha1:01234567   gate-controller has not looked at it yet
+flux-system   GitRepository/app       change-freeze               <unknown>   true        v1@sha1:01234567   gate-controller has not reconciled it yet
 team          GitRepository/foreign   flux-system/change-freeze   held        true        -                  gate change-freeze is closed (end of quarter)
 `,
 		},

@@ -44,7 +44,7 @@ func warnOfGit(log logger, gate *gatingv1.Gate) {
 		gate.Labels[kustomizationNamespaceLabel], name, kustomizationSSA, kustomizev1.IfNotPresentValue)
 }
 
-// leftAlone tells whether kustomize-controller, which reads these in labels as well as in annotations, skips the object.
+// leftAlone reports whether kustomize-controller, which reads these in labels as well as in annotations, skips the object.
 func leftAlone(metadata map[string]string) bool {
 	ssa := metadata[kustomizationSSA]
 	return strings.EqualFold(metadata[kustomizationReconcile], kustomizev1.DisabledValue) ||

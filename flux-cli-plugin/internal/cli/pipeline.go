@@ -70,7 +70,7 @@ func waitingRevision(pipeline *pipelinesv1.Pipeline, env string) string {
 func readiness(pipeline *pipelinesv1.Pipeline) (status, message string) {
 	ready := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.ReadyCondition)
 	if ready == nil {
-		return string(metav1.ConditionUnknown), "pipeline-controller has not looked at it yet"
+		return string(metav1.ConditionUnknown), "pipeline-controller has not reconciled it yet"
 	}
 	return string(ready.Status), ready.Message
 }

@@ -111,7 +111,7 @@ func addTargets(clusters map[string]*clusterTargets, namespace string, targets [
 	}
 }
 
-// isWorse tells whether a target says more about what keeps its cluster from being reached than another one does.
+// isWorse reports whether a target says more about what keeps its cluster from being reached than another one does.
 func isWorse(target, other pipelinesv1.TargetStatus) bool {
 	rank := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionUnknown: 1, metav1.ConditionFalse: 2}
 	mine, others := rank[target.ClusterReachable()], rank[other.ClusterReachable()]

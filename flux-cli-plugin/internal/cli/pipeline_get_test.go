@@ -58,7 +58,7 @@ Pipeline/flux-system/app: prod: Kustomization prod/app in cluster eu can't be re
 			name:    "get shows a pipeline that nobody has looked at",
 			command: "flux-pipeline get shop -n team",
 			objects: []client.Object{elsewhere()},
-			wantOut: "\nPipeline/team/shop: pipeline-controller has not looked at it yet\n",
+			wantOut: "\nPipeline/team/shop: pipeline-controller has not reconciled it yet\n",
 		},
 		{
 			name:    "get names those that are there instead",

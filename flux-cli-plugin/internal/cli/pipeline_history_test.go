@@ -37,7 +37,7 @@ old           v1.2.2@sha1:bbbbbbbb   failed      2026-05-04T11:00:00Z   -       
 `,
 		},
 		{
-			name:    "history shows those of one environment on demand, also of one that has left the spec",
+			name:    "history shows those of one environment on demand, also of one that is no longer in the spec",
 			command: "flux-pipeline history app --env old",
 			objects: []client.Object{promoted()},
 			wantOut: `

@@ -39,8 +39,8 @@ app    v1.2.3@sha1:cccccccc   False       False   prod: Kustomization prod/app i
 			objects: []client.Object{waiting(), elsewhere()},
 			wantOut: `
 NAMESPACE     NAME   REVISION               SUSPENDED   READY     MESSAGE
-flux-system   app    v1.2.3@sha1:cccccccc   False       True      prod: v1.2.3@sha1:cccccccc waits: a person's approval is missing
-team          shop   -                      True        Unknown   pipeline-controller has not looked at it yet
+flux-system   app    v1.2.3@sha1:cccccccc   False       True      prod: v1.2.3@sha1:cccccccc waits: waiting for approval
+team          shop   -                      True        Unknown   pipeline-controller has not reconciled it yet
 `,
 		},
 		{

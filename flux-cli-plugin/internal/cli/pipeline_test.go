@@ -63,7 +63,7 @@ func stand(pipeline *pipelinesv1.Pipeline, at string, state pipelinesv1.Environm
 	}
 }
 
-// promoted is a Pipeline with a past: two promotions into prod, and one into an environment that has left the spec.
+// promoted is a Pipeline with a past: two promotions into prod, and one into an environment that is no longer in the spec.
 func promoted() *pipelinesv1.Pipeline {
 	pipeline := waiting(approved, created)
 	pipeline.Status.Environments["prod"].Promotion.Message = "pull request " + pull + " waits to be merged"

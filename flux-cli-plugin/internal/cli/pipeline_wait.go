@@ -127,7 +127,7 @@ type arrival struct {
 	seen bool
 }
 
-// look tells whether the revision has arrived, and where it stands. It returns an error if waiting is of no use.
+// look reports whether the revision has arrived, and where it stands. It returns an error if waiting is of no use.
 func (a *arrival) look(pipeline *pipelinesv1.Pipeline) (arrived bool, text string, err error) {
 	current := pipeline.Status.Revision
 	switch travels := a.revision == "" || revision.Matches(a.revision, current); {

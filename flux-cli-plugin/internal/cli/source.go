@@ -92,7 +92,7 @@ func refsOf(refs *gatingv1.GateReferences) []gatingv1.GateReference {
 	return refs.Refs
 }
 
-// names tells whether the source refers to the gate, or inherits it.
+// names reports whether the source refers to the gate, or inherits it.
 func (s *source) names(gate client.ObjectKey) bool {
 	own, inherited := s.references()
 	return own.Name(gate, s.Namespace) || inherited.Name(gate, s.Namespace)
@@ -104,7 +104,7 @@ func (s *source) gatesOpen() *metav1.Condition {
 }
 
 // notSeen is said of a source that gate-controller has not looked at.
-const notSeen = "gate-controller has not looked at it yet"
+const notSeen = "gate-controller has not reconciled it yet"
 
 // describe says whether gates hold the source.
 func (s *source) describe() string {

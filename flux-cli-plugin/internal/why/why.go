@@ -48,7 +48,7 @@ func answer(pipeline *pipelinesv1.Pipeline, env string, now time.Time) string {
 		if ready := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.ReadyCondition); ready != nil {
 			return ready.Message
 		}
-		return "pipeline-controller has not looked at the pipeline yet: does it run?"
+		return "pipeline-controller has not reconciled the pipeline yet: does it run?"
 	}
 	if stalled := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.StalledCondition); stalled != nil && status.State != pipelinesv1.EnvironmentInvalid {
 		return stalled.Message

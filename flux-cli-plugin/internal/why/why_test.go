@@ -141,7 +141,7 @@ func TestLine(t *testing.T) {
 			name:    "nobody has looked at the pipeline",
 			env:     "prod",
 			changes: []func(*pipelinesv1.Pipeline){func(p *pipelinesv1.Pipeline) { p.Status = pipelinesv1.PipelineStatus{ObservedGeneration: -1} }},
-			want:    "prod: pipeline-controller has not looked at the pipeline yet: does it run?",
+			want:    "prod: pipeline-controller has not reconciled the pipeline yet: does it run?",
 		},
 		{
 			name: "the pipeline is too large to say anything of its environments",

@@ -239,7 +239,7 @@ func (r *GateReconciler) announce(gate *gatingv1.Gate) {
 	open, eventType := conditions.Get(gate, gatingv1.OpenCondition), corev1.EventTypeNormal
 	message := open.Message + "; " + describeHeld(gate)
 	if gate.Status.Refused > 0 {
-		message += fmt.Sprintf(", holding failed for %d", gate.Status.Refused)
+		message += fmt.Sprintf(", hold failed for %d", gate.Status.Refused)
 	}
 	if gate.Status.Refused+gate.Status.Pending > 0 {
 		eventType = corev1.EventTypeWarning

@@ -215,14 +215,14 @@ func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source, le
 		Evaluation: gatingv1.Evaluation{
 			Open:   open,
 			Reason: GatesFieldLostReason,
-			Message: fmt.Sprintf("the CRD of %s has lost the field spec.gates, and with it the gates of this source, which stays as it is: apply config/components/gated-sources and the source again, or take off the annotation %s to let it go",
+			Message: fmt.Sprintf("the CRD of %s no longer has the field spec.gates, so the gates of this source are unknown and it stays as it is: apply config/components/gated-sources and the source again, or take off the annotation %s to let it go",
 				kind, gatingv1.GatedByAnnotation),
 		},
 		claim: claim,
 	}, nil
 }
 
-// hasGatesField tells whether a kind has spec.gates in the version that is read here.
+// hasGatesField reports whether a kind has spec.gates in the version that is read here.
 func (r *SourceReconciler) hasGatesField(ctx context.Context, kind string) (bool, error) {
 	mapping, err := r.RESTMapper().RESTMapping(gatingv1.SourceGroupVersion.WithKind(kind).GroupKind(), gatingv1.SourceGroupVersion.Version)
 	if err != nil {

@@ -49,7 +49,7 @@ func (o *ownWrites) remember(obj client.Object) {
 // forget is for an object that is gone.
 func (o *ownWrites) forget(name types.NamespacedName) { o.writes.Delete(name) }
 
-// isAheadOf tells whether an object from the cache is older than the controller's own last write of it. The event of that write is
+// isAheadOf reports whether an object from the cache is older than the controller's own last write of it. The event of that write is
 // still to come.
 func (o *ownWrites) isAheadOf(obj client.Object) bool {
 	last, ok := o.writes.Load(client.ObjectKeyFromObject(obj))

@@ -40,7 +40,7 @@ const GatesRemovedReason = "GatesRemoved"
 func (r *SourceReconciler) removal(ctx context.Context, obj source.Source) gatingv1.Evaluation {
 	kind, name, what := r.Kind.Name, obj.GetName(), "its gates were removed"
 	if repository := source.HelmRepositoryOf(obj); repository != "" && hold.On(obj).Inherited != "" {
-		kind, name, what = gatingv1.HelmRepositoryKind, repository, "its HelmRepository has no gates any longer"
+		kind, name, what = gatingv1.HelmRepositoryKind, repository, "its HelmRepository no longer has gates"
 	}
 	evaluation := gatingv1.Evaluation{Open: true, Reason: GatesRemovedReason, Message: what}
 	lost := &metav1.PartialObjectMetadata{}
@@ -86,7 +86,7 @@ func lastWriter(entries []metav1.ManagedFieldsEntry, since metav1.Time) string {
 		}
 	}
 	if len(managers) == 0 {
-		return "by whom is unknown: no field manager on record has written it since it was held"
+		return "by an unknown field manager"
 	}
 	return plaintext.Line(fmt.Sprintf("last written by field manager %s at %s", strings.Join(managers, " or "), at.UTC().Format(time.RFC3339)))
 }

@@ -296,7 +296,7 @@ func promotionsChanged() predicate.Predicate {
 	}}
 }
 
-// refused tells whether a source should be held but could not be.
+// refused reports whether a source should be held but could not be.
 func refused(obj source.Source) bool {
 	return conditions.GetReason(obj, gatingv1.GatesOpenCondition) == gatingv1.HoldFailedReason
 }

@@ -144,7 +144,7 @@ func (r *SourceReconciler) hold(ctx context.Context, obj source.Source, gating *
 		if err == nil || apierrors.IsConflict(err) {
 			return err == nil, err
 		}
-		ctrl.LoggerFrom(ctx).Error(err, "closing GatesOpen failed, the source is held all the same")
+		ctrl.LoggerFrom(ctx).Error(err, "setting GatesOpen to False failed; the source is held all the same")
 	}
 	if err := hold.Apply(ctx, r.Client, obj, gating.claim); err != nil {
 		return false, r.failed(ctx, obj, gating.Evaluation, gatingv1.HoldFailedReason, fmt.Errorf("setting spec.suspend failed: %w", err))

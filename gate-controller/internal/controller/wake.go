@@ -50,7 +50,7 @@ func (r *SourceReconciler) wake(ctx context.Context, obj source.Source, before *
 	}
 	obj.SetAnnotations(annotations)
 	if err := r.Patch(ctx, obj, client.MergeFrom(asleep), client.FieldOwner(waker)); err != nil {
-		return fmt.Errorf("waking source-controller: %w", err)
+		return fmt.Errorf("triggering source-controller: %w", err)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func Apply(ctx context.Context, c client.Client, source client.Object, claim Cla
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, source)
 }
 
-// TrimManagedFields is a cache transform that keeps of the managed fields only the entry that On reads. Gates keep all: they tell whether the
+// TrimManagedFields is a cache transform that keeps of the managed fields only the entry that On reads. Gates keep all: they report whether the
 // reason of a gate is still that of its state.
 func TrimManagedFields(in any) (any, error) {
 	obj, ok := in.(client.Object)

@@ -125,7 +125,7 @@ func References(source Source) (*gatingv1.GateReferences, error) {
 	return gatingv1.ReferencesFromAnnotations(source.GetAnnotations())
 }
 
-// HasNoArtifact tells whether the source is an OCI HelmRepository. That one fetches nothing: its charts read the registry
+// HasNoArtifact reports whether the source is an OCI HelmRepository. That one fetches nothing: its charts read the registry
 // themselves. Nothing is held by suspending it, and nothing may be written to its status: source-controller empties it again,
 // and the two would never rest.
 func HasNoArtifact(source Source) bool {

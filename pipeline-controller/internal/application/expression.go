@@ -71,7 +71,7 @@ func CompileRevision(expr string) (*Expression, error) {
 		return nil, issues.Err()
 	}
 	if of := compiled.OutputType(); !of.IsExactType(cel.StringType) && !of.IsExactType(cel.DynType) {
-		return nil, fmt.Errorf("it makes a value of type %s, and has to make a string", of)
+		return nil, fmt.Errorf("it evaluates to type %s, but must be a string", of)
 	}
 	if name := refusedIn(compiled.NativeRep()); name != "" {
 		return nil, fmt.Errorf("%s is not available: use split or substring", name)
@@ -93,7 +93,7 @@ func refusedIn(compiled *ast.AST) (name string) {
 			name = "function " + expr.AsCall().FunctionName()
 		case expr.AsCall().FunctionName() == operators.Add && !ofMacro(expr.AsCall()) &&
 			!slices.Equal(compiled.GetOverloadIDs(expr.ID()), []string{overloads.AddInt64}):
-			name = "adding anything but whole numbers"
+			name = "adding anything but integers"
 		}
 		return false
 	})
@@ -116,7 +116,7 @@ func (e *Expression) revision(object map[string]any) (string, error) {
 	}
 	revision, ok := value.(types.String)
 	if !ok {
-		return "", fmt.Errorf("it made a value of type %s, and has to make a string", value.Type().TypeName())
+		return "", fmt.Errorf("it evaluated to type %s, but must be a string", value.Type().TypeName())
 	}
 	return string(revision), nil
 }

@@ -68,11 +68,11 @@ func TestATargetIsUnknownWhereTheExpressionMakesNoRevision(t *testing.T) {
 	object := `{apiVersion: example.com/v1, kind: App, metadata: {name: app}, spec: {version: 7, long: ` + long + `, longer: ` + long[:501] + `, words: two words, line: "a\nb"}}`
 	for _, test := range []struct{ name, object, expr, why string }{
 		{"of a field that is missing", object, "object.spec.missing", "no such key: missing"},
-		{"of a number", object, "object.spec.version", "it made a value of type int, and has to make a string"},
+		{"of a number", object, "object.spec.version", "it evaluated to type int, but must be a string"},
 		{"of several words", object, "object.spec.words", "the revision that it makes is not one word"},
 		{"of several lines", object, "object.spec.line", "the revision that it makes is not one word"},
-		{"longer than any revision", object, "object.spec.longer", "the revision that it makes is too long to be one"},
-		{"of a text that is too long to look at", object, "object.spec.long", "it made a value of type null_type, and has to make a string"},
+		{"longer than any revision", object, "object.spec.longer", "the revision that it makes is too long"},
+		{"of a text that is too long to look at", object, "object.spec.long", "it evaluated to type null_type, but must be a string"},
 		{"which takes too long to find", object, "[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9].map(b, [1,2,3,4,5,6,7,8,9].map(c, [1,2,3,4,5,6,7,8,9].map(d, object)))).size() > 0 ? 'a' : 'b'", "actual cost limit exceeded"},
 		{"of an object that is too large", `{apiVersion: example.com/v1, kind: App, spec: {long: ` + strings.Repeat("x", 1<<20) + `}}`, "object.kind", "the object is larger than 1024 KiB"},
 		{"which takes many pieces to find", object, "[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9].map(b, object.spec.longer.split(''))).size() > 0 ? 'a' : 'b'", "actual cost limit exceeded"},
@@ -91,14 +91,14 @@ func TestAnExpressionIsRefused(t *testing.T) {
 	for _, test := range []struct{ name, expr, why string }{
 		{"that can't be parsed", "object.spec.", "Syntax error"},
 		{"that uses what is not there", "secret.data", "undeclared reference to 'secret'"},
-		{"that can't make a string", "object.spec == 1", "it makes a value of type bool, and has to make a string"},
+		{"that can't make a string", "object.spec == 1", "it evaluates to type bool, but must be a string"},
 		{"that may make more text than there is memory", "object.kind.replace('', object.kind)", "function replace is not available"},
 		{"that may take for ever to match", "object.a.matches(object.b) ? 'a' : 'b'", "function matches is not available"},
 		{"that joins texts", "['a', 'b'].join(',')", "function join is not available"},
-		{"that adds texts", "object.kind + 'a'", "adding anything but whole numbers is not available"},
+		{"that adds texts", "object.kind + 'a'", "adding anything but integers is not available"},
 		{"that takes itself for a macro", "[object.a].map(a, __result__ + __result__)[0]", "undeclared reference"},
-		{"that adds lists", "[[1]].map(l, l + l)[0] == [1] ? 'a' : 'b'", "adding anything but whole numbers is not available"},
-		{"that adds what may be a text", "[object.a].map(a, a + a)[0]", "adding anything but whole numbers is not available"},
+		{"that adds lists", "[[1]].map(l, l + l)[0] == [1] ? 'a' : 'b'", "adding anything but integers is not available"},
+		{"that adds what may be a text", "[object.a].map(a, a + a)[0]", "adding anything but integers is not available"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := application.CompileRevision(test.expr)

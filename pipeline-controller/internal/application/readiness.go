@@ -31,7 +31,7 @@ type readiness struct {
 	message string
 }
 
-var unreconciled = readiness{metav1.ConditionFalse, "its latest change is not reconciled yet"}
+var unreconciled = readiness{metav1.ConditionFalse, "the latest change is not reconciled yet"}
 
 // readyCondition reads the Ready condition, which counts only if it was made for the current generation: right after a change of the spec
 // it still tells of the spec before.

@@ -102,7 +102,7 @@ func stateOf(obj *unstructured.Unstructured, as kind, revision string) State {
 func checkRevision(revision, origin string) error {
 	switch {
 	case len(revision) > longestRevision:
-		return fmt.Errorf("the revision %s is too long to be one", origin)
+		return fmt.Errorf("the revision %s is too long", origin)
 	case !plaintext.IsWord(revision):
 		return fmt.Errorf("the revision %s is not one word", origin)
 	}

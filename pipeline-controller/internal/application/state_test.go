@@ -45,13 +45,13 @@ func TestDecode(t *testing.T) {
 			name: "a Ready condition of an older generation does not count",
 			object: `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {generation: 3},
 				status: {observedGeneration: 3, lastAppliedRevision: "main@sha1:a", conditions: [{type: Ready, status: "True", observedGeneration: 2}]}}`,
-			want: application.State{Known: true, Revision: "main@sha1:a", Message: "its latest change is not reconciled yet"},
+			want: application.State{Known: true, Revision: "main@sha1:a", Message: "the latest change is not reconciled yet"},
 		},
 		{
 			name: "a status of an older generation does not count",
 			object: `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {generation: 3},
 				status: {observedGeneration: 2, lastAppliedRevision: "main@sha1:a", conditions: [{type: Ready, status: "True"}]}}`,
-			want: application.State{Known: true, Revision: "main@sha1:a", Message: "its latest change is not reconciled yet"},
+			want: application.State{Known: true, Revision: "main@sha1:a", Message: "the latest change is not reconciled yet"},
 		},
 		{
 			name: "an unready object says why",
@@ -150,7 +150,7 @@ func TestDecode(t *testing.T) {
 
 func TestARevisionThatIsNoneIsNotTaken(t *testing.T) {
 	for _, test := range []struct{ name, revision, why string }{
-		{"one that is too long", strings.Repeat("v", 501), "the revision in its status is too long to be one"},
+		{"one that is too long", strings.Repeat("v", 501), "the revision in its status is too long"},
 		{"a sentence", "v1 is broken, call 555-0100", "the revision in its status is not one word"},
 		{"one with a line end", "v1\nSluice-Environment: prod", "the revision in its status is not one word"},
 		{"one that gives orders to a terminal", "v1\x1b[2J", "the revision in its status is not one word"},

@@ -125,7 +125,7 @@ func (a *Approver) Approve(ctx context.Context, request Request) (Made, error) {
 	switch {
 	case errors.As(err, &down):
 		log.Error(down.error, "an approval could not be checked")
-		return refuse(Unavailable, "the API server does not answer")
+		return refuse(Unavailable, "the API server is not responding")
 	case err != nil:
 		log.Info("refused an approval", "why", err.Error())
 		return refuse(Unauthenticated, "unauthorized")
@@ -147,8 +147,8 @@ func (a *Approver) decide(ctx context.Context, log logr.Logger, pipeline *pipeli
 	}
 	user, err := a.Username(ctx)
 	if err != nil {
-		log.Error(err, "asking for the controller's own name failed")
-		return refuse(Unavailable, "the API server does not answer")
+		log.Error(err, "looking up the controller's own username failed")
+		return refuse(Unavailable, "the API server is not responding")
 	}
 	approvalOf := func(rev string) *pipelinesv1.PromotionApproval {
 		spec := pipelinesv1.PromotionApprovalSpec{Environment: asked.Environment, Revision: rev, ApprovedBy: user, Comment: comment}
@@ -187,7 +187,7 @@ func notWaiting(env string, waiting *pipelinesv1.PromotionRecord) (Made, error) 
 func signedBefore(waiting *pipelinesv1.PromotionRecord, signature signature) (Made, error) {
 	return Made{}, &Refusal{
 		Reason: NotWaiting,
-		Message: fmt.Sprintf("the request was signed at %s, before this promotion began at %s: sign another one, by a clock that is right",
+		Message: fmt.Sprintf("the request was signed at %s, before this promotion began at %s: sign a new request, and check the clock",
 			signature.signed.UTC().Format(time.RFC3339), waiting.StartTime.UTC().Format(time.RFC3339)),
 		Waiting: waiting.Revision,
 	}
@@ -221,9 +221,9 @@ func (a *Approver) repeat(ctx context.Context, pipeline *pipelinesv1.Pipeline, a
 	found := a.Reader.Get(ctx, client.ObjectKeyFromObject(approval), made) == nil
 	switch {
 	case found && !made.Concerns(pipeline):
-		return refuse(Unavailable, "the approval of a deleted Pipeline of that name has yet to be collected")
+		return refuse(Unavailable, "an approval of a deleted Pipeline of that name has yet to be garbage-collected")
 	case found && !made.Spec.Repeats(approval.Spec):
-		return refuse(Unavailable, "PromotionApproval %s is in the way, which approves something else: delete it", made.Name)
+		return refuse(Unavailable, "PromotionApproval %s already exists and approves something else: delete it", made.Name)
 	}
 	return Made{Name: approval.Name}, nil
 }
@@ -250,7 +250,7 @@ func (a *Approver) authenticate(ctx context.Context, request Request) (*pipeline
 	case missing != nil:
 		return nil, signature{}, missing
 	case !matches:
-		return nil, signature{}, errors.New("the signature is of something else, or with another key")
+		return nil, signature{}, errors.New("the signature does not match: it is for another request or made with another key")
 	}
 	return pipeline, signed, nil
 }
@@ -272,7 +272,7 @@ func (a *Approver) find(ctx context.Context, asked Promotion) (*pipelinesv1.Pipe
 	name := promotion.Strategy.SecretRef.Name
 	// The client refuses to ask for one of these, by an error that looks like any other.
 	if name == "" || len(content.IsPathSegmentName(name)) > 0 {
-		return nil, decoySecret, errors.New("strategy.secretRef is no name of a Secret")
+		return nil, decoySecret, errors.New("strategy.secretRef is not a valid Secret name")
 	}
 	return pipeline, types.NamespacedName{Namespace: pipeline.Namespace, Name: name}, nil
 }

@@ -38,7 +38,7 @@ func OwnName(creator Creator) func(context.Context) (string, error) {
 		}
 		name := review.Status.UserInfo.Username
 		if name == "" {
-			return "", errors.New("the API server knows no name of the controller")
+			return "", errors.New("the API server returned no name for the controller")
 		}
 		known.Store(&name)
 		return name, nil

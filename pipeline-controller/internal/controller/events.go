@@ -104,12 +104,12 @@ func (r *PipelineReconciler) applications(ctx context.Context, pipeline *pipelin
 	return found
 }
 
-// left tells whether a past promotion has ended and made room for another one at once.
+// left reports whether a past promotion has ended and made room for another one at once.
 func left(before *pipelinesv1.EnvironmentStatus, past *pipelinesv1.PromotionRecord) bool {
 	return before != nil && before.Promotion != nil && before.Promotion.StartTime.Equal(&past.StartTime) && before.Promotion.State != past.State
 }
 
-// moved tells whether the record says something of a promotion that was not said before. An error that repeats itself was.
+// moved reports whether the record says something of a promotion that was not said before. An error that repeats itself was.
 func moved(before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) bool {
 	if before == nil || before.Promotion == nil {
 		return true

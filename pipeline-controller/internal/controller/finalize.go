@@ -57,7 +57,7 @@ func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1
 	r.Actions.Do(workpool.Task{Key: name.String() + "/finalizer", Pipeline: name, Run: func(ctx context.Context) time.Duration {
 		again, err := r.withdrawAndLetGo(ctx, pipeline)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "letting go of a deleted Pipeline failed")
+			ctrl.LoggerFrom(ctx).Error(err, "finalizing a deleted Pipeline failed")
 			return finalizerRetry
 		}
 		return again

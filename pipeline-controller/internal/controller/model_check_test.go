@@ -357,7 +357,7 @@ func (m *model) checkArrival(p *process, env string, after *pipelinesv1.Pipeline
 	}
 }
 
-// merged tells whether a pull request of the promotion was: one that was made for it, or that it has taken over.
+// merged reports whether a pull request of the promotion was: one that was made for it, or that it has taken over.
 func (m *model) merged(id promotionID, record *pipelinesv1.PromotionRecord) bool {
 	for _, pr := range m.host.find(id.branch()) {
 		if pr.state == "merged" && (pr.id == id || record.PullRequest != nil && record.PullRequest.Number == int64(pr.number)) {
@@ -576,7 +576,7 @@ func (m *model) checkStates(pipeline *pipelinesv1.Pipeline) {
 	}
 }
 
-// lingers tells whether a promotion that the run isn't standing at has an error.
+// lingers reports whether a promotion that the run isn't standing at has an error.
 func lingers(pipeline *pipelinesv1.Pipeline, standsAt string) bool {
 	if pipeline.Spec.Suspend {
 		standsAt = ""
@@ -649,7 +649,7 @@ func (m *model) checkFollowed(pipeline *pipelinesv1.Pipeline, env string, record
 	}
 }
 
-// checkAbandoned checks that a promotion which is given up was given up by a person.
+// checkAbandoned checks that a promotion which is given up was given up on request.
 func (m *model) checkAbandoned(env string, record *pipelinesv1.PromotionRecord) {
 	if record.PullRequest == nil {
 		m.fail("%s of %s is given up, though nobody can have closed a pull request of it", record.Revision, env)

@@ -275,7 +275,7 @@ func (cache *modelCache) take(c *modelCluster, kind modelKind) (name string, bef
 	return change.name, before, change.object
 }
 
-// passes tells whether the controller is set up to be told of a change: see SetupWithManager.
+// passes reports whether the controller is set up to be told of a change: see SetupWithManager.
 func passes(kind modelKind, before, after any) bool {
 	if before == nil || after == nil || kind == approvalObjects {
 		return true
@@ -290,7 +290,7 @@ func passes(kind modelKind, before, after any) bool {
 	return true
 }
 
-// concerns tells whether the cache has the Pipeline refer to the object: the indexes that map objects to Pipelines know no other.
+// concerns reports whether the cache has the Pipeline refer to the object: the indexes that map objects to Pipelines know no other.
 func (cache *modelCache) concerns(kind modelKind, name string) bool {
 	pipeline, ok := cache[pipelineObjects].objects[modelPipeline.Name].(*pipelinesv1.Pipeline)
 	switch {

@@ -168,7 +168,7 @@ func (p modelPullRequests) open(ctx context.Context, promotion promote.Promotion
 	}
 	if holds {
 		host.heldAlready[id] = true
-		return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the base branch holds the revision already"}, nil
+		return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the base branch already has the revision"}, nil
 	}
 	if why, err := p.confirmed(ctx, confirm); err != nil || why != "" {
 		return plan.Outcome{Message: why}, err
@@ -250,12 +250,12 @@ func (p modelPullRequests) Renew(ctx context.Context, promotion promote.Promotio
 		return plan.Outcome{Message: why, Err: err}
 	}
 	if holds {
-		if _, err := p.withdraw(id, "the base branch holds the revision already"); err != nil {
+		if _, err := p.withdraw(id, "the base branch already has the revision"); err != nil {
 			return failed(err)
 		}
 		host.heldAlready[id] = true
 		p.model.count("pull requests that the base has made obsolete")
-		return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the base branch holds the revision already"}
+		return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the base branch already has the revision"}
 	}
 	if err := p.onHost("push", func() {}); err != nil {
 		return failed(err)

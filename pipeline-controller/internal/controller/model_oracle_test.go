@@ -119,7 +119,7 @@ func (o oracle) readyOn(env pipelinesv1.Environment, t pipelinesv1.Target) strin
 	return ""
 }
 
-// runs tells whether all targets of an environment are ready on the revision. Those of an environment without any are.
+// runs reports whether all targets of an environment are ready on the revision. Those of an environment without any are.
 func (o oracle) runs(env pipelinesv1.Environment, revision string) bool {
 	for _, t := range env.Targets {
 		if !sameRevision(o.readyOn(env, t), revision) {
@@ -129,7 +129,7 @@ func (o oracle) runs(env pipelinesv1.Environment, revision string) bool {
 	return true
 }
 
-// reached tells whether some target of an environment runs the revision, ready or not.
+// reached reports whether some target of an environment runs the revision, ready or not.
 func (o oracle) reached(env pipelinesv1.Environment, revision string) bool {
 	return slices.ContainsFunc(env.Targets, func(t pipelinesv1.Target) bool {
 		return sameRevision(o.read(t.Namespace).Revision, revision) || sameRevision(o.readyOn(env, t), revision)
@@ -148,7 +148,7 @@ func sameRevision(a, b string) bool {
 	return a == b && a != ""
 }
 
-// gatesOpen tells whether gates are open that a promotion waits for; where they aren't, whether that is for want of one.
+// gatesOpen reports whether gates are open that a promotion waits for; where they aren't, whether that is for want of one.
 func gatesOpen(refs *gatingv1.GateReferences, gate func(name string) *gatingv1.Gate) (open, missing bool) {
 	if refs == nil || len(refs.Refs) == 0 {
 		return true, false
@@ -168,7 +168,7 @@ func gatesOpen(refs *gatingv1.GateReferences, gate func(name string) *gatingv1.G
 	return opened == len(refs.Refs), missing
 }
 
-// approved tells whether enough people have approved the revision by that very name.
+// approved reports whether enough people have approved the revision by that very name.
 func approved(promotion *pipelinesv1.Promotion, environment, revision string, approvals []*pipelinesv1.PromotionApproval) bool {
 	people := map[string]bool{}
 	onlyPeople := promotion.Approvals != nil && promotion.Approvals.HTTP != nil && !*promotion.Approvals.HTTP

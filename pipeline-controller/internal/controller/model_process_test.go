@@ -157,7 +157,7 @@ func (p *process) forget() {
 	p.claim, p.overtaken, p.hasConfirmed, p.observing = nil, false, false, false
 }
 
-// running tells whether a reconcile is under way.
+// running reports whether a reconcile is under way.
 func (p *process) running() bool { return p.standsBefore != "" }
 
 // begin starts a reconcile and lets it run up to its first call.

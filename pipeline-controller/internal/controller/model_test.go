@@ -265,7 +265,7 @@ func (m *model) chance(share float64) bool { return m.random.Float64() < share }
 
 func pick[T any](m *model, from []T) T { return from[m.random.IntN(len(from))] }
 
-// nothingIsLost tells whether every process hears of all that it does, and lives to record it.
+// nothingIsLost reports whether every process hears of all that it does, and lives to record it.
 func (m *model) nothingIsLost() bool {
 	return m.profile.faults == 0 && m.profile.crashes == 0 && m.profile.replicas == 1
 }
@@ -407,7 +407,7 @@ func (m *model) nextDue() *process {
 	return next
 }
 
-// pass lets a process reconcile, or go on with it, to the end. It tells whether anything was changed by that.
+// pass lets a process reconcile, or go on with it, to the end. It reports whether anything was changed by that.
 func (m *model) pass(p *process) bool {
 	before := m.footprint()
 	if !p.running() {
@@ -431,7 +431,7 @@ func (m *model) footprint() string {
 	return fmt.Sprint(m.cluster.version, m.counts["events accepted"], m.counts["pull requests created"], m.counts["pull requests withdrawn"])
 }
 
-// waits tells whether some promotion waits for the time of its next attempt.
+// waits reports whether some promotion waits for the time of its next attempt.
 func (m *model) waits() bool {
 	pipeline := m.cluster.pipeline()
 	if pipeline == nil {

@@ -150,7 +150,7 @@ func (r *PipelineReconciler) pollTask(world plan.World, env string) workpool.Tas
 	}}
 }
 
-// followed tells whether it matters what becomes of a promotion's pull request. A person may open again one that was closed.
+// followed reports whether it matters what becomes of a promotion's pull request. A person may open again one that was closed.
 func followed(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecord) bool {
 	if record == nil || record.PullRequest == nil {
 		return false
@@ -159,7 +159,7 @@ func followed(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecor
 		record.State == pipelinesv1.PromotionAbandoned && !record.Superseded && revision.Equal(record.Revision, pipeline.Status.Revision)
 }
 
-// due tells whether to look again: in time, when a person or a webhook asks for it, when the spec may have mended what was
+// due reports whether to look again: in time, when a person or a webhook asks for it, when the spec may have mended what was
 // wrong, and when the environment runs the revision, so that the pull request must have been merged.
 func (l poll) due(world plan.World, env string) bool {
 	pipeline, record := world.Pipeline, world.Pipeline.Status.Environments[env].Promotion
@@ -167,18 +167,18 @@ func (l poll) due(world plan.World, env string) bool {
 		l.requestedAt != requestedAt(pipeline) || l.expired(world.Now) || !l.arrived && hasArrived(world, env)
 }
 
-// expired tells whether what was seen no longer counts. A next look that is farther away than any was planned before the wall clock was put
+// expired reports whether what was seen no longer counts. A next look that is farther away than any was planned before the wall clock was put
 // back.
 func (l poll) expired(now time.Time) bool {
 	return !now.Before(l.NextPoll) || l.NextPoll.Sub(now) > latestPoll
 }
 
-// isOf tells whether the pull request was seen in the state that the promotion is in. What was seen of another one means nothing.
+// isOf reports whether the pull request was seen in the state that the promotion is in. What was seen of another one means nothing.
 func (l poll) isOf(record *pipelinesv1.PromotionRecord) bool {
 	return l.url == record.PullRequest.URL && l.state == record.State
 }
 
-// hasArrived tells whether a target of the environment runs what is promoted into it.
+// hasArrived reports whether a target of the environment runs what is promoted into it.
 func hasArrived(world plan.World, env string) bool {
 	record := world.Pipeline.Status.Environments[env].Promotion
 	return slices.ContainsFunc(world.Targets[env], func(state application.State) bool { return revision.Equal(state.Revision, record.Revision) })

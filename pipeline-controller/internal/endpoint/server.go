@@ -76,7 +76,7 @@ var (
 
 // WebhookReceiver takes webhooks of Git hosts.
 type WebhookReceiver interface {
-	// Receive tells whether a webhook is signed with the key in that Secret, and acts on it if so.
+	// Receive reports whether a webhook is signed with the key in that Secret, and acts on it if so.
 	Receive(ctx context.Context, header http.Header, body io.Reader, secret types.NamespacedName) (bool, error)
 }
 

@@ -326,7 +326,7 @@ func TestAFailingAPIServerIsTold(t *testing.T) {
 	}{
 		{"the controller can't learn its name", func(s *Server) {
 			s.Username = func(context.Context) (string, error) { return "", errors.New("etcd is gone") }
-		}, "asking for the controller's own name failed"},
+		}, "looking up the controller's own username failed"},
 		{"the approval is refused", func(s *Server) {
 			s.Creator = creator(func(client.Object) error { return errors.New("denied by policy") })
 		}, "denied by policy"},
@@ -389,7 +389,7 @@ func TestTheLogSaysWhyAndNothingSecret(t *testing.T) {
 		name, target, key, log string
 	}{
 		{"approved", prodPath, key, `"approval"="app-`},
-		{"another key", prodPath, "guessed", "the signature is of something else, or with another key"},
+		{"another key", prodPath, "guessed", "the signature does not match: it is for another request or made with another key"},
 		{"no such Pipeline", "/approval/shop/nonexistent/prod/" + waiting, key, `"nonexistent\" not found`},
 		{"no such environment", "/approval/shop/app/nonexistent/" + waiting, key, "the Pipeline has no such environment"},
 		{"no key", "/approval/shop/app/keyless/" + waiting, key, "Secret shop/keyless has no 'hmac-key'"},
@@ -431,7 +431,7 @@ func TestAnApprovalOfADeletedPipelineOfThatNameIsNotTakenForOneOfToday(t *testin
 
 	answer := posted(prodPath, "").to(server)
 	g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable))
-	g.Expect(answer.Body.String()).To(ContainSubstring("has yet to be collected"))
+	g.Expect(answer.Body.String()).To(ContainSubstring("has yet to be garbage-collected"))
 }
 
 func TestRequestsAreCountedByTheirCodeWebhooksApart(t *testing.T) {

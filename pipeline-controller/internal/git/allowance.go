@@ -41,7 +41,7 @@ const (
 // held counts the memory that answers take which go-git holds: those of all connections, as they have one memory.
 var held = semaphore.NewWeighted(maxHeld)
 
-var errHeld = errors.New("the answers of Git hosts take too much memory at the moment")
+var errHeld = errors.New("responses of Git hosts use too much memory at the moment")
 
 // allowance is how much a host may yet send. The zero value allows nothing.
 type allowance struct {

@@ -80,7 +80,7 @@ type File struct {
 // Open returns the file's bytes without holding them all in memory.
 func (f *File) Open() (io.ReadCloser, error) {
 	if f.Size > MaxFile {
-		return nil, fmt.Errorf("%s: the file is larger than %d bytes, or packed upon one that is", f.Path, MaxFile)
+		return nil, fmt.Errorf("%s: the file is larger than %d bytes, or its delta base is", f.Path, MaxFile)
 	}
 	f.wasRead = true
 	content, err := f.blob.Open()
@@ -111,7 +111,7 @@ func (f *File) unreadable(err error) error {
 type FileFunc func(file *File) (interesting bool, err error)
 
 // EachFile calls fn for the regular files of the base, executable or not, in
-// the order of their paths. Symlinks and submodules are passed over, and so is
+// the order of their paths. Symlinks and submodules are skipped, and so is
 // what was not of interest in an earlier checkout of the clone and has not
 // changed: there must be one idea of what is of interest for all of them. An
 // error of fn ends the walk and is returned as it is.
@@ -164,7 +164,7 @@ func (c *Checkout) entry(name string) (object.TreeEntry, error) {
 	return at, nil
 }
 
-// walk calls fn for the files of the directory dir, whose tree is hash, and tells whether any of them is of interest; left counts
+// walk calls fn for the files of the directory dir, whose tree is hash, and reports whether any of them is of interest; left counts
 // down what may yet be walked.
 func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int, fn FileFunc) (interesting bool, err error) {
 	if depth > maxDepth {

@@ -33,7 +33,7 @@ import (
 
 // fetch stores the newest commit of a branch, less the objects of the commits
 // that are there already, and returns its hash. It fetches nothing if it is
-// one of these. wrote tells whether anything was stored, be it a part.
+// one of these. wrote reports whether anything was stored, be it a part.
 func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, into *objects.Store, have []plumbing.Hash) (_ plumbing.Hash, wrote bool, err error) {
 	// go-git leaves a response open that it cannot make sense of: ending the request frees its connection.
 	ctx, cancel := context.WithCancel(ctx)

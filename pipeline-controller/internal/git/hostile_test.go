@@ -84,7 +84,7 @@ func TestAFileThatIsTooLargeIsLeftOut(t *testing.T) {
 			r.commit("main", map[string]file{"app.yaml": {"100644", "a"}, "large": {"100644", ones}, "larger": {"100644", zeros + "\x00"}})
 			found, unreadable := sizes(t, clones, s.remote("fleet"))
 			g.Expect(found).To(Equal(map[string]int64{"app.yaml": 1, "large": MaxFile, "larger": MaxFile + 1}))
-			g.Expect(unreadable).To(Equal([]string{"larger: the file is larger than 33554432 bytes, or packed upon one that is"}))
+			g.Expect(unreadable).To(Equal([]string{"larger: the file is larger than 33554432 bytes, or its delta base is"}))
 
 			r.commit("main", map[string]file{"app.yaml": {"100644", "ab"}, "large": {"100644", ones}, "larger": {"100644", zeros + "\x00\x00"}})
 			found, _ = sizes(t, clones, s.remote("fleet"))

@@ -114,7 +114,7 @@ func (c *connection) update(ctx context.Context, name plumbing.ReferenceName, ex
 	case report == nil:
 		return c.failed("pushing "+name.Short()+" to", err)
 	}
-	// The host refused, in words of its own. Where the branch is now tells whether a lost race was the reason.
+	// The host refused, in words of its own. Where the branch is now reports whether a lost race was the reason.
 	if now, _, lookup := c.branch(ctx, name); lookup == nil && plumbing.NewHash(now) != old {
 		return c.leaseLost(name, plumbing.NewHash(now), expected)
 	}

@@ -102,7 +102,7 @@ func parseKey(key SSHKey) (ssh.Signer, error) {
 		return nil, errors.New("'identity' is encrypted: the Secret must have its passphrase as 'password'")
 	case err != nil:
 		// The library's own words are kept out: they are about what was in the key.
-		return nil, errors.New("'identity' is no private key, or 'password' is not its passphrase")
+		return nil, errors.New("'identity' is not a private key, or 'password' is not its passphrase")
 	}
 	return signer, nil
 }

@@ -187,9 +187,9 @@ func TestAddressesThatARequestMayNotGoTo(t *testing.T) {
 		{name: "loopback", url: server.URL, says: "loopback address"},
 		{name: "loopback, with the flag", network: hostnet.Network{AllowLoopback: true}, url: server.URL, served: 1},
 		{name: "the address that a host redirects to", network: hostnet.Network{AllowLoopback: true}, url: server.URL + "/elsewhere",
-			says: "169.254.169.254 is an address that Git hosts may not have", served: 1},
+			says: "169.254.169.254 is not allowed as the address of a Git host", served: 1},
 		{name: "a proxy on loopback, for a host elsewhere", proxy: proxyAt(server.URL), url: "http://git.example.com/", served: 1},
-		{name: "a proxy on loopback, for a link-local address", proxy: proxyAt(server.URL), url: "http://169.254.169.254/", says: "may not have"},
+		{name: "a proxy on loopback, for a link-local address", proxy: proxyAt(server.URL), url: "http://169.254.169.254/", says: "is not allowed"},
 		{name: "a proxy on loopback, for loopback", proxy: proxyAt(server.URL), url: "http://[::1]/", says: "loopback address"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

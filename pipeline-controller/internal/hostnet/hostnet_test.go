@@ -42,18 +42,18 @@ func TestAddressesThatGitHostsMayNotHave(t *testing.T) {
 		{address: "127.8.9.1", says: "loopback"},
 		{address: "::1", says: "loopback"},
 		{address: "::ffff:127.0.0.1", says: "loopback"},
-		{address: "0.0.0.0", says: "may not have", withFlag: "may not have"},
-		{address: "::", says: "may not have", withFlag: "may not have"},
-		{address: "::ffff:0.0.0.0", says: "may not have", withFlag: "may not have"},
-		{address: "169.254.169.254", says: "169.254.169.254 is an address that Git hosts may not have", withFlag: "may not have"},
-		{address: "169.254.0.1", says: "may not have", withFlag: "may not have"},
-		{address: "::ffff:169.254.169.254", says: "may not have", withFlag: "may not have"},
-		{address: "fe80::1%eth0", says: "may not have", withFlag: "may not have"},
-		{address: "febf::1", says: "may not have", withFlag: "may not have"},
-		{address: "fd00:ec2::254", says: "may not have", withFlag: "may not have"},
-		{address: "fd20:ce::254", says: "may not have", withFlag: "may not have"},
-		{address: "100.100.100.200", says: "may not have", withFlag: "may not have"},
-		{address: "168.63.129.16", says: "may not have", withFlag: "may not have"},
+		{address: "0.0.0.0", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "::", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "::ffff:0.0.0.0", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "169.254.169.254", says: "169.254.169.254 is not allowed as the address of a Git host", withFlag: "is not allowed"},
+		{address: "169.254.0.1", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "::ffff:169.254.169.254", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "fe80::1%eth0", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "febf::1", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "fd00:ec2::254", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "fd20:ce::254", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "100.100.100.200", says: "is not allowed", withFlag: "is not allowed"},
+		{address: "168.63.129.16", says: "is not allowed", withFlag: "is not allowed"},
 	} {
 		t.Run(test.address, func(t *testing.T) {
 			g := NewWithT(t)
@@ -98,11 +98,11 @@ func TestWhatANameResolvesToIsChecked(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, host := range []string{"localhost", "127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0"} {
 		_, err := Network{}.Dial(t.Context(), "tcp", net.JoinHostPort(host, port))
-		g.Expect(err).To(MatchError(Or(ContainSubstring("loopback address"), ContainSubstring("may not have"))), host)
+		g.Expect(err).To(MatchError(Or(ContainSubstring("loopback address"), ContainSubstring("is not allowed"))), host)
 	}
 	for _, host := range []string{"169.254.169.254", "fe80::1", "fd00:ec2::254"} {
 		_, err := Network{AllowLoopback: true}.Dial(t.Context(), "tcp", net.JoinHostPort(host, "80"))
-		g.Expect(err).To(MatchError(ContainSubstring("may not have")), host)
+		g.Expect(err).To(MatchError(ContainSubstring("is not allowed")), host)
 	}
 	conn, err := Network{AllowLoopback: true}.Dial(t.Context(), "tcp", net.JoinHostPort("localhost", port))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -136,7 +136,7 @@ func TestTheEnvironmentsProxyMayBeAnywhere(t *testing.T) {
 	_, err = Network{}.DialByProxy(t.Context(), "tcp", "127.0.0.1:22")
 	g.Expect(err).To(MatchError(ContainSubstring("loopback address")))
 	_, err = Network{AllowLoopback: true}.DialByProxy(t.Context(), "tcp", "169.254.169.254:22")
-	g.Expect(err).To(MatchError(ContainSubstring("may not have")))
+	g.Expect(err).To(MatchError(ContainSubstring("is not allowed")))
 }
 
 // sends writes a piece to a connection again and again, with a pause before each.

@@ -106,9 +106,9 @@ func (n Network) Check(address netip.Addr) error {
 	address = address.Unmap().WithZone("")
 	switch {
 	case address.IsLoopback() && !n.AllowLoopback:
-		return fmt.Errorf("%s is a loopback address, which Git hosts may have only with --allow-loopback-git-hosts", address)
+		return fmt.Errorf("%s is a loopback address: Git hosts may use one only with --allow-loopback-git-hosts", address)
 	case address.IsUnspecified(), address.IsLinkLocalUnicast(), slices.Contains(metadata, address):
-		return fmt.Errorf("%s is an address that Git hosts may not have", address)
+		return fmt.Errorf("%s is not allowed as the address of a Git host", address)
 	}
 	return nil
 }

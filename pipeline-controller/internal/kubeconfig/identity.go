@@ -120,7 +120,7 @@ func newIdentity(configMap *corev1.ConfigMap, client client.Client, log logr.Log
 	}
 	address := data[meta.KubeConfigKeyAddress]
 	if _, err := auth.ParseClusterAddress(address); err != nil && (address != "" || provider.GetName() == generic.ProviderName) {
-		return nil, errors.New("its 'address' is not that of an API server, by https")
+		return nil, errors.New("its 'address' is not the https URL of an API server")
 	}
 	options := []auth.Option{
 		auth.WithClient(client),
@@ -192,7 +192,7 @@ func (i *identity) refusal(err error) *Refusal {
 	switch {
 	case apierrors.IsForbidden(err):
 		return refuse(pipelinesv1.TokenUnavailableReason,
-			"the controller may not make tokens for ServiceAccount %s: see config/components/workload-identity", i.account)
+			"the controller may not create tokens for ServiceAccount %s: see config/components/workload-identity", i.account)
 	case apierrors.IsNotFound(err):
 		return refuse(pipelinesv1.TokenUnavailableReason, "ServiceAccount %s does not exist", i.account)
 	}

@@ -107,7 +107,7 @@ func refuseCluster(cluster *clientcmdapi.Cluster) error {
 func refuseUser(user *clientcmdapi.AuthInfo) error {
 	switch {
 	case user.Exec != nil:
-		return errors.New("the kubeconfig wants a program run ('exec'): use a token or a certificate")
+		return errors.New("the kubeconfig runs a program ('exec'): use a token or a certificate")
 	case user.AuthProvider != nil:
 		return errors.New("the kubeconfig has an 'auth-provider': use a token or a certificate")
 	case user.ClientCertificate != "":

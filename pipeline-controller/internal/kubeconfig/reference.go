@@ -61,7 +61,7 @@ func ReferenceOf(clusterRef *pipelinesv1.CrossNamespaceClusterReference, namespa
 	}
 	group, known := groupOf[ref.Kind]
 	if !known {
-		return ref, refuse(pipelinesv1.InvalidTargetReason, "clusterRef: no cluster is found by a kind %s", ref.Kind)
+		return ref, refuse(pipelinesv1.InvalidTargetReason, "clusterRef: unsupported kind %s", ref.Kind)
 	}
 	if version, err := schema.ParseGroupVersion(clusterRef.APIVersion); clusterRef.APIVersion != "" && (err != nil || version.Group != group) {
 		return ref, refuse(pipelinesv1.InvalidTargetReason, "clusterRef: kind %s is not one of %s", ref.Kind, clusterRef.APIVersion)

@@ -187,5 +187,5 @@ func kindOf(obj client.Object) schema.GroupVersionKind {
 }
 
 func notInstalled(kind, group string) *Refusal {
-	return refuse(pipelinesv1.ClusterNotFoundReason, "the cluster of the controller has no kind %s in %s", kind, group)
+	return refuse(pipelinesv1.ClusterNotFoundReason, "the management cluster has no kind %s in %s", kind, group)
 }

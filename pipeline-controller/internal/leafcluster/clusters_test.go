@@ -206,7 +206,7 @@ var troubles = []trouble{
 		end:   unrefuse,
 	},
 	{
-		name: "the token is not accepted", reason: pipelinesv1.UnauthorizedReason, message: "does not accept the kubeconfig's credentials",
+		name: "the token is not accepted", reason: pipelinesv1.UnauthorizedReason, message: "rejected the kubeconfig's credentials",
 		begin: func(_ *testing.T, w *world, leaf *leafserver.Server) {
 			w.connect("eu", leaf)
 			leaf.Accept("another")
@@ -254,7 +254,7 @@ var troubles = []trouble{
 		},
 	},
 	{
-		name: "the API server's certificate is another cluster's", reason: pipelinesv1.CertificateInvalidReason, message: "is not one that the kubeconfig trusts",
+		name: "the API server's certificate is another cluster's", reason: pipelinesv1.CertificateInvalidReason, message: "is not trusted by the kubeconfig",
 		begin: func(t *testing.T, w *world, leaf *leafserver.Server) {
 			_, ca := certificate(t, 24*time.Hour)
 			w.create(gitopsCluster("eu"), secret("eu", "value", leafserver.Kubeconfig(leaf.URL(), ca, leafserver.Token)))
@@ -439,7 +439,7 @@ func TestATargetIsRefused(t *testing.T) {
 		{
 			name:   "in a cluster that an object of some other kind stands for",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("Deployment", "")},
-			reason: pipelinesv1.InvalidTargetReason, message: "no cluster is found by a kind Deployment",
+			reason: pipelinesv1.InvalidTargetReason, message: "unsupported kind Deployment",
 		},
 		{
 			name: "in a cluster that a kind of the same name in another group stands for",
@@ -458,7 +458,7 @@ func TestATargetIsRefused(t *testing.T) {
 			name:   "whose version would lead elsewhere",
 			target: inCluster("eu"),
 			change: func(p *pipelinesv1.Pipeline) { p.Spec.AppRef.APIVersion = "apps/.." },
-			reason: pipelinesv1.InvalidTargetReason, message: "apps/.. is not the version of an API",
+			reason: pipelinesv1.InvalidTargetReason, message: "apps/.. is not an API version",
 		},
 		{
 			name:   "without a namespace, which would be all of them",
@@ -786,7 +786,7 @@ func TestWhatALeafSendsIsBounded(t *testing.T) {
 		w.connect("eu", leaf)
 		p := pipeline("p", inCluster("eu"))
 		w.Want(context.Background(), p)
-		NewWithT(t).Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("does not answer as a Kubernetes API server does"))))
+		NewWithT(t).Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("is not a Kubernetes API server"))))
 	})
 	t.Run("objects that are too many are not remembered", func(t *testing.T) {
 		w := newWorld(t)

@@ -32,7 +32,7 @@ import (
 )
 
 // lookupPending is the message of a target that was declared a moment ago.
-const lookupPending = "it is about to be looked for"
+const lookupPending = "lookup pending"
 
 // attempts holds one value for each attempt to connect that is under way. First attempts don't wait for repeated ones, so that any number of
 // clusters that don't answer delays no others.

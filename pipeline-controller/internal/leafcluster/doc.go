@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package leafcluster reads the targets of Pipelines, in the cluster of the controller and in others, from watches that last exactly as
+// Package leafcluster reads the targets of Pipelines, in the management cluster and in others, from watches that last exactly as
 // long as some Pipeline needs them.
 //
 // Each reconcile declares with Want all targets that its Pipeline has; what no Pipeline wants ends. Read tells what is known of a target

@@ -89,12 +89,12 @@ func failureOf(server string, err error) *failure {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return failed(pipelinesv1.CertificateExpiredReason, "the certificate of %s is not valid now", server)
 	case isUntrusted(err):
-		return failed(pipelinesv1.CertificateInvalidReason, "the certificate of %s is not one that the kubeconfig trusts", server)
+		return failed(pipelinesv1.CertificateInvalidReason, "the certificate of %s is not trusted by the kubeconfig", server)
 	}
 	if alert := alertOf(err); strings.Contains(alert, "expired") {
-		return failed(pipelinesv1.CertificateExpiredReason, "%s takes the kubeconfig's certificate for expired", server)
+		return failed(pipelinesv1.CertificateExpiredReason, "%s rejected the client certificate as expired", server)
 	} else if strings.Contains(alert, "certificate") {
-		return failed(pipelinesv1.UnauthorizedReason, "%s does not accept the kubeconfig's certificate", server)
+		return failed(pipelinesv1.UnauthorizedReason, "%s rejected the client certificate", server)
 	}
 	return failed(pipelinesv1.UnreachableReason, "%s: %s", server, causeOf(err))
 }
@@ -102,9 +102,9 @@ func failureOf(server string, err error) *failure {
 func failureOfStatus(server string, code int) *failure {
 	switch code {
 	case http.StatusUnauthorized:
-		return failed(pipelinesv1.UnauthorizedReason, "%s does not accept the kubeconfig's credentials", server)
+		return failed(pipelinesv1.UnauthorizedReason, "%s rejected the kubeconfig's credentials", server)
 	case http.StatusForbidden:
-		return failed(pipelinesv1.ForbiddenReason, "%s does not allow the kubeconfig's user to look", server)
+		return failed(pipelinesv1.ForbiddenReason, "%s denied access to the kubeconfig's user", server)
 	}
 	return failed(pipelinesv1.UnreachableReason, "%s answers %d %s", server, code, http.StatusText(code))
 }
@@ -136,7 +136,7 @@ func causeOfLookup(err *net.DNSError) string {
 	case err.IsTimeout:
 		return "no answer in time"
 	}
-	return "no name server tells"
+	return "DNS lookup failed"
 }
 
 func causeOf(err error) string {
@@ -154,13 +154,13 @@ func causeOf(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "no answer in time"
 	case errors.As(err, &record):
-		return "it does not speak TLS"
+		return "the server does not use TLS"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "the connection was closed"
 	case errors.Is(err, apireader.ErrTooLarge), errors.Is(err, application.ErrTooLarge):
 		return "the answer is too large"
 	case errors.Is(err, apireader.ErrMalformed), errors.Is(err, application.ErrMalformed):
-		return "it does not answer as a Kubernetes API server does"
+		return "it is not a Kubernetes API server"
 	}
 	return "the connection failed"
 }

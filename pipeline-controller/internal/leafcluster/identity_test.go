@@ -172,7 +172,7 @@ func TestATokenThatIsRefusedWhenItIsToBeReplacedIsTheReason(t *testing.T) {
 	p := pipeline("p", byIdentity())
 	w.watch(p)
 	w.issuer.refuse(apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts/token"}, "eu-reader", nil))
-	g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.TokenUnavailableReason), HaveField("Message", ContainSubstring("may not make tokens"))))
+	g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.TokenUnavailableReason), HaveField("Message", ContainSubstring("may not create tokens"))))
 	w.issuer.refuse(nil)
 	g.Eventually(w.state(p)).Should(haveRevision("v1"))
 }
@@ -206,15 +206,15 @@ func TestTroubleWithAConfigMap(t *testing.T) {
 		{name: "that names a provider nobody knows", change: set("provider", "acme"), reason: pipelinesv1.InvalidKubeconfigReason, message: "its 'provider' is not one of"},
 		{name: "that names no ServiceAccount", change: set("serviceAccountName", ""), reason: pipelinesv1.InvalidKubeconfigReason, message: "it has no 'serviceAccountName'"},
 		{name: "that names the ServiceAccount of another namespace", change: set("serviceAccountName", "../kube-system/admin"), reason: pipelinesv1.InvalidKubeconfigReason, message: "it has no 'serviceAccountName'"},
-		{name: "that has no address", change: set("address", ""), reason: pipelinesv1.InvalidKubeconfigReason, message: "its 'address' is not that of an API server"},
-		{name: "whose address is not by TLS", change: set("address", "http://127.0.0.1"), reason: pipelinesv1.InvalidKubeconfigReason, message: "its 'address' is not that of an API server, by https"},
+		{name: "that has no address", change: set("address", ""), reason: pipelinesv1.InvalidKubeconfigReason, message: "its 'address' is not the https URL of an API server"},
+		{name: "whose address is not by TLS", change: set("address", "http://127.0.0.1"), reason: pipelinesv1.InvalidKubeconfigReason, message: "its 'address' is not the https URL of an API server"},
 		{name: "whose CA is none", change: set("ca.crt", "none"), reason: pipelinesv1.InvalidKubeconfigReason, message: "its 'ca.crt' holds no certificate"},
-		{name: "whose CA is another one's", change: set("ca.crt", ""), reason: pipelinesv1.CertificateInvalidReason, message: "is not one that the kubeconfig trusts"},
+		{name: "whose CA is another one's", change: set("ca.crt", ""), reason: pipelinesv1.CertificateInvalidReason, message: "is not trusted by the kubeconfig"},
 		{name: "that names a cluster which its cloud can't have", change: func(data map[string]string) {
 			data["provider"], data["cluster"] = "aws", "eu"
 		}, reason: pipelinesv1.InvalidKubeconfigReason, message: "ConfigMap default/eu: invalid EKS cluster ARN"},
 		{name: "that names a ServiceAccount which does not exist", change: set("serviceAccountName", "other"), reason: pipelinesv1.TokenUnavailableReason, message: "ServiceAccount default/other does not exist"},
-		{name: "whose ServiceAccount the controller may not make tokens for", change: asIs, refuses: forbidden, reason: pipelinesv1.TokenUnavailableReason, message: "may not make tokens for ServiceAccount default/eu-reader: see config/components/workload-identity"},
+		{name: "whose ServiceAccount the controller may not create tokens for", change: asIs, refuses: forbidden, reason: pipelinesv1.TokenUnavailableReason, message: "may not create tokens for ServiceAccount default/eu-reader: see config/components/workload-identity"},
 		{name: "whose ServiceAccount gets no token", change: asIs, refuses: errors.New(leafserver.Secret), reason: pipelinesv1.TokenUnavailableReason, message: "there is no token for ServiceAccount default/eu-reader from provider generic"},
 	} {
 		t.Run("a ConfigMap "+test.name+" is the reason, until it is mended", func(t *testing.T) {

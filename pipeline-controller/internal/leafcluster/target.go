@@ -68,7 +68,7 @@ func (l *locator) locateSource(ctx context.Context, pipeline *pipelinesv1.Pipeli
 	source := of.Source
 	kind, known := source.GroupVersionKind()
 	if !known {
-		return targetKey{}, failed(pipelinesv1.InvalidTargetReason, "%s is not a kind of sources", source.Kind)
+		return targetKey{}, failed(pipelinesv1.InvalidTargetReason, "%s is not a source kind", source.Kind)
 	}
 	return l.place(ctx, pipeline, of.Target, targetKey{
 		watch:  watchKey{kind: kind, namespace: source.Namespace},
@@ -92,7 +92,7 @@ func (l *locator) place(ctx context.Context, pipeline *pipelinesv1.Pipeline, t p
 	return key, nil
 }
 
-// checkNamespace returns why Pipelines of a namespace may have no targets in another one of the management cluster. It does not tell whether
+// checkNamespace returns why Pipelines of a namespace may have no targets in another one of the management cluster. It does not report whether
 // that exists.
 func (l *locator) checkNamespace(ctx context.Context, of, in string) *failure {
 	switch {
@@ -119,7 +119,7 @@ func checkKind(kind schema.GroupVersionKind) error {
 		// No such kind is an application. Secrets are one, which nobody should be able to probe through the controller.
 		return fmt.Errorf("kind %s in %s is not an application", kind.Kind, kind.Version)
 	case len(validation.IsDNS1123Subdomain(kind.Group)) > 0, len(validation.IsDNS1035Label(kind.Version)) > 0:
-		return fmt.Errorf("%s is not the version of an API", kind.GroupVersion())
+		return fmt.Errorf("%s is not an API version", kind.GroupVersion())
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (w *watch) read(name types.NamespacedName) application.State {
 		return failing.state()
 	}
 	if !w.synced {
-		return application.UnknownBecause(pipelinesv1.ConnectingReason, "waiting for the first look at "+w.key.kind.Kind, w.started)
+		return application.UnknownBecause(pipelinesv1.ConnectingReason, "waiting for the initial list of "+w.key.kind.Kind, w.started)
 	}
 	if state, ok := w.states[name]; ok {
 		return state

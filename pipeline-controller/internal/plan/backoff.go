@@ -46,7 +46,7 @@ func backoffFor(pipeline *pipelinesv1.Pipeline, env, revision string, attempts i
 	return (wait - spread).Round(time.Second)
 }
 
-// RateLimited tells whether the Git host wants not to be asked about a promotion yet. A limit that is farther away than any is believed was
+// RateLimited reports whether the Git host wants not to be asked about a promotion yet. A limit that is farther away than any is believed was
 // recorded before the wall clock was put back.
 func RateLimited(record *pipelinesv1.PromotionRecord, now time.Time) bool {
 	limit := record.RateLimitedUntil
@@ -62,7 +62,7 @@ func (p *planner) rateLimited(record *pipelinesv1.PromotionRecord) bool {
 	return true
 }
 
-// tooSoon tells whether the time of the next attempt, at the promotion or at a step of it, is still to come, and has the Pipeline looked
+// tooSoon reports whether the time of the next attempt, at the promotion or at a step of it, is still to come, and has the Pipeline looked
 // at then. A time that is farther away than any wait takes was written before the wall clock was put back, and is not waited for.
 func (p *planner) tooSoon(record *pipelinesv1.PromotionRecord, next *metav1.Time) bool {
 	if p.rateLimited(record) {

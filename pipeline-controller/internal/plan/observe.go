@@ -88,7 +88,7 @@ func readyRevision(now pipelinesv1.TargetStatus, before []pipelinesv1.TargetStat
 	return ""
 }
 
-// sameApplication tells whether two targets are one application object, in whichever version of its API it is read.
+// sameApplication reports whether two targets are one application object, in whichever version of its API it is read.
 func sameApplication(a, b pipelinesv1.TargetStatus) bool {
 	return a.Namespace == b.Namespace && a.ClusterAppRef.Kind == b.ClusterAppRef.Kind && a.ClusterAppRef.Name == b.ClusterAppRef.Name &&
 		equality.Semantic.DeepEqual(a.ClusterAppRef.ClusterRef, b.ClusterAppRef.ClusterRef)

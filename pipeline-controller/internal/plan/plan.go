@@ -219,7 +219,7 @@ func validate(pipeline *pipelinesv1.Pipeline) error {
 	return nil
 }
 
-// mayAct tells whether the plan can have an action: it has one at most.
+// mayAct reports whether the plan can have an action: it has one at most.
 func (p *planner) mayAct() bool { return p.action == nil && !p.Queued }
 
 // claim makes the action the plan's, if it may have one, and counts the attempt. The record must be the one that the plan's status

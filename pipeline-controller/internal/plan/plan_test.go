@@ -489,7 +489,7 @@ func TestStatusTellsWhatWaitsForWhat(t *testing.T) {
 
 	status := plan.Next(w).Status
 	ready := apimeta.FindStatusCondition(status.Conditions, meta.ReadyCondition)
-	g.Expect(ready.Message).To(Equal("staging: v2 waits: gate freeze is closed (release party); a person's approval is missing"))
+	g.Expect(ready.Message).To(Equal("staging: v2 waits: gate freeze is closed (release party); waiting for approval"))
 	g.Expect(status.Environments["staging"].WaitingApproval.Revision).To(Equal("v2"))
 	g.Expect(status.Environments["staging"].Promotion.Preconditions).To(HaveLen(2))
 	g.Expect(status.Environments["dev"].Targets[0].Revision).To(Equal("v2"))

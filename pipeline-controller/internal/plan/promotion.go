@@ -123,7 +123,7 @@ func (p *promotion) withdrawOtherStrategy() *standing {
 	if p.record.Repository == nil || p.record.State == pipelinesv1.PromotionCreated || p.spec.Strategy.PullRequest != nil {
 		return nil
 	}
-	p.withdraw(p.env, p.record, "promotions are notifications by now")
+	p.withdraw(p.env, p.record, "strategy changed to notification")
 	return new(p.superseding(p.env, p.record))
 }
 
@@ -150,11 +150,11 @@ func (p *promotion) awaitMerge() *standing {
 	auto := p.spec.MergesItself()
 	switch {
 	case auto && pr.Commit != pr.HeadCommit:
-		s.message += ", by a person: its branch was pushed to by somebody else"
+		s.message += "; auto-merge disabled: someone else pushed to its branch"
 	case !precondition.Met(p.results):
-		s.message += ", which is to wait: " + precondition.Unmet(p.results)
+		s.message += "; merge blocked: " + precondition.Unmet(p.results)
 	case auto:
-		s.message += " as soon as the Git host lets it"
+		s.message += " once the Git host allows it"
 	}
 	for _, step := range []*pipelinesv1.StepStatus{pr.Merging, pr.Reporting} {
 		if step != nil && step.LastError != "" {
@@ -162,7 +162,7 @@ func (p *promotion) awaitMerge() *standing {
 		}
 	}
 	if pr.Warning != "" {
-		s.message += "; the Git host has not taken all: " + pr.Warning
+		s.message += "; the Git host rejected: " + pr.Warning
 	}
 	return &s
 }

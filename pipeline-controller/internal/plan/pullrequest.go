@@ -56,10 +56,10 @@ type PullRequest struct {
 	Err error
 }
 
-// Open tells whether it waits to be merged.
+// Open reports whether it waits to be merged.
 func (s PullRequest) open() bool { return s.Err == nil && !s.Merged && s.Closed == "" }
 
-// tendPullRequests sees to it that the commit status of every open pull request tells whether the promotion's preconditions are
+// tendPullRequests sees to it that the commit status of every open pull request reports whether the promotion's preconditions are
 // met, and merges the one that the run stands at if that is Sluice's to do.
 func (p *planner) tendPullRequests() {
 	if p.pipeline.Spec.Suspend {
@@ -85,7 +85,7 @@ func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Prom
 		p.step(Action{Kind: ReportPreconditions, CommitStatus: status}, env.Name, record, &pr.Reporting)
 		return
 	}
-	// What others have pushed to is theirs. Where the end of a Renew was not recorded, the next one tells whether it has pushed.
+	// What others have pushed to is theirs. Where the end of a Renew was not recorded, the next one reports whether it has pushed.
 	unrecorded := pr.Merging != nil && pr.Merging.Attempts > 0 && base != pr.BaseCommit
 	if pr.HeadCommit == "" || pr.HeadCommit != pr.Commit && !unrecorded || env.Name != p.standsAt || !status.Met || base == "" {
 		return
@@ -97,7 +97,7 @@ func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Prom
 	}
 }
 
-// comparedLately tells whether the pull request was compared with its base branch so short a time ago that it isn't done again, although
+// comparedLately reports whether the pull request was compared with its base branch so short a time ago that it isn't done again, although
 // that has moved. The host refuses to merge what conflicts with it.
 func (p *planner) comparedLately(pr *pipelinesv1.PullRequestStatus) bool {
 	if pr.ComparisonTime == nil || pr.HeadCommit != pr.Commit {

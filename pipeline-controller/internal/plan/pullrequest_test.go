@@ -90,7 +90,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		{
 			name:   "when a gate closes the commit status says so",
 			world:  open(gates("all", "freeze"), gate("freeze", true)),
-			action: plan.ReportPreconditions, message: "which is to wait: ",
+			action: plan.ReportPreconditions, message: "merge blocked: ",
 		},
 		{
 			name:   "while the first environment is unsettled too",
@@ -212,7 +212,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 
 		{
 			name:  "Sluice merges where it is to",
-			world: open(mergedBySluice), action: plan.Merge, message: "as soon as the Git host lets it",
+			world: open(mergedBySluice), action: plan.Merge, message: "once the Git host allows it",
 		},
 		{
 			name:   "it sets the commit status first, which the host may ask for",
@@ -224,12 +224,12 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			world: open(mergedBySluice, gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
 				pr.CommitStatus = &pipelinesv1.PreconditionsCommitStatus{Commit: "c1", Description: "gate freeze is closed"}
 			})),
-			message: "which is to wait: gate freeze is closed",
+			message: "merge blocked: gate freeze is closed",
 		},
 		{
 			name:    "it does not merge what somebody else has pushed",
 			world:   open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Commit = "c0" })),
-			message: "by a person: its branch was pushed to by somebody else",
+			message: "auto-merge disabled: someone else pushed to its branch",
 		},
 		{
 			name:  "it does not merge while the run is somewhere else",
@@ -240,7 +240,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			world: open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) {
 				pr.Merging = &pipelinesv1.StepStatus{LastError: "a check has not passed", NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
 			})),
-			message: "as soon as the Git host lets it: a check has not passed",
+			message: "once the Git host allows it: a check has not passed",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -411,7 +411,7 @@ func TestAPullRequestIsNotLostWhenTheSpecChanges(t *testing.T) {
 		world  plan.World
 		action plan.ActionKind
 	}{
-		{"it is followed though promotions are notifications by now", opened(), ""},
+		{"it is followed though strategy changed to notification", opened(), ""},
 		{"also while it meets a rate limit", opened(func(w *plan.World) {
 			delete(w.PullRequests, "staging")
 			w.Pipeline.Status.Environments["staging"].Promotion.RateLimitedUntil = &metav1.Time{Time: now.Add(time.Minute)}
@@ -457,8 +457,8 @@ func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testi
 		}
 	}
 	const (
-		hint    = "; https://git/former is no longer named in the spec: mend its access, or force the promotion, which leaves what is open there"
-		givenUp = "given up by a person: withdrawing it failed: not found; a pull request may still be open in https://git/former"
+		hint    = "; https://git/former is no longer named in the spec: restore access, or force the promotion (its pull request stays open)"
+		givenUp = "given up on request: withdrawing it failed: not found; a pull request may still be open in https://git/former"
 	)
 	for _, test := range []struct {
 		name    string
@@ -474,7 +474,7 @@ func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testi
 		{"by force, though its pull request is seen open", []func(*plan.World){elsewhere, force, seenOpen(plan.PullRequest{})}, plan.OpenPullRequest, "promoting v2", givenUp},
 		{"not for an error of a look at its pull request", []func(*plan.World){elsewhere, force, untried, seenOpen(plan.PullRequest{Err: errors.New("bad gateway")})},
 			plan.Withdraw, "withdrawing the promotion of v1", ""},
-		{"not where the environment has left the spec, for its history goes with it", []func(*plan.World){force, spec(func(s *pipelinesv1.PipelineSpec) {
+		{"not where the environment is no longer in the spec, for its history goes with it", []func(*plan.World){force, spec(func(s *pipelinesv1.PipelineSpec) {
 			s.Environments, s.Promotion = s.Environments[:1], nil
 		})}, plan.Withdraw, "promotion of v1: not found", ""},
 		{"not where the run doesn't stand", []func(*plan.World){elsewhere, force, func(w *plan.World) { w.Targets["staging"] = states("v2") }}, "", "promotion of v1: not found", ""},
@@ -482,7 +482,7 @@ func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testi
 		{"not while the spec names the repository in another way", []func(*plan.World){at("ssh://git@GIT:22/former.git/"), force}, plan.Withdraw, "failed: not found", ""},
 		{"not while the host's rate limit lasts", []func(*plan.World){elsewhere, force, func(w *plan.World) {
 			rateLimited(time.Minute)(w.Pipeline.Status.Environments["staging"].Promotion)
-		}}, "", "waits until 2026-03-27T12:01:00Z, as the Git host asks", ""},
+		}}, "", "rate-limited by the Git host until 2026-03-27T12:01:00Z", ""},
 		{"not before it was tried", []func(*plan.World){elsewhere, force, untried}, plan.Withdraw, "withdrawing the promotion of v1", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func TestEveryEnvironmentSaysWhereItStands(t *testing.T) {
 		},
 		{
 			name: "one without targets is passed over", world: world("v1", "", "v1"), settled: "every environment runs v1",
-			want: []string{"Current: runs v1, which is promoted from here", "Skipped: has no targets and is passed over", "Current: runs v1"},
+			want: []string{"Current: runs v1, which is promoted from here", "Skipped: has no targets and is skipped", "Current: runs v1"},
 		},
 		{
 			name: "the first one is not ready", world: world("v1!", "v1", "v1"), settled: "dev: Kustomization dev/app is not ready: health check failed",

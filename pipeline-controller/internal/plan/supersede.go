@@ -26,7 +26,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// mayHavePullRequest tells whether a pull request of the promotion may be open. A failed attempt, or one whose end was never
+// mayHavePullRequest reports whether a pull request of the promotion may be open. A failed attempt, or one whose end was never
 // recorded, may have left one.
 func mayHavePullRequest(record *pipelinesv1.PromotionRecord) bool {
 	return record != nil && !record.State.Ended() && record.Attempts > 0
@@ -36,7 +36,7 @@ func mayHavePullRequest(record *pipelinesv1.PromotionRecord) bool {
 // far or not: their pull requests must not be merged any more. One that was never attempted is of the revision's very name: what
 // people approve is what is written. While there is no current revision, and so nothing to take
 // their place, it ends only those into environments that have left the spec. What it has begun to withdraw is withdrawn to the
-// end, even if its revision is the current one again: a pull request that Sluice has closed was not given up by a person.
+// end, even if its revision is the current one again: a pull request that Sluice has closed was not given up on request.
 func (p *planner) supersede(current string) {
 	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
 		status := p.pipeline.Status.Environments[name]
@@ -57,7 +57,7 @@ func (p *planner) supersede(current string) {
 		}
 		why := "superseded by " + revision.Short(current)
 		if p.pipeline.Environment(name) == nil {
-			why = "the environment has left the Pipeline"
+			why = "environment removed from the Pipeline"
 		}
 		if p.usesPullRequests(name) {
 			p.withdraw(name, record, why)
@@ -78,7 +78,7 @@ func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord, why 
 	}
 }
 
-// givenUp tells whether a person has asked for another promotion while this one can't be withdrawn, and no change of the spec could mend
+// givenUp reports whether a person has asked for another promotion while this one can't be withdrawn, and no change of the spec could mend
 // that.
 func (p *planner) givenUp(env string, record *pipelinesv1.PromotionRecord) bool {
 	return p.forced && mayHavePullRequest(record) && record.Superseded && record.LastError != "" && p.elsewhere(env, record) && !p.rateLimited(record)
@@ -87,7 +87,7 @@ func (p *planner) givenUp(env string, record *pipelinesv1.PromotionRecord) bool 
 // giveUp ends a promotion that is not withdrawn.
 func (p *planner) giveUp(status *pipelinesv1.EnvironmentStatus) {
 	record := status.Promotion
-	end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("given up by a person: withdrawing it failed: %s; a pull request may still be open in %s",
+	end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("given up on request: withdrawing it failed: %s; a pull request may still be open in %s",
 		record.LastError, record.Repository.URL), p.Now)
 	archive(status)
 }
@@ -95,20 +95,20 @@ func (p *planner) giveUp(status *pipelinesv1.EnvironmentStatus) {
 // superseding says what an environment waits for whose last promotion is yet to be withdrawn.
 func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) standing {
 	if p.rateLimited(record) {
-		return stands(pipelinesv1.EnvironmentFailed, "withdrawing the promotion of %s waits until %s, as the Git host asks",
+		return stands(pipelinesv1.EnvironmentFailed, "withdrawing the promotion of %s is rate-limited by the Git host until %s",
 			revision.Short(record.Revision), nextTry(record))
 	}
 	if record.LastError != "" {
 		hint := ""
 		if p.elsewhere(env, record) {
-			hint = fmt.Sprintf("; %s is no longer named in the spec: mend its access, or force the promotion, which leaves what is open there", record.Repository.URL)
+			hint = fmt.Sprintf("; %s is no longer named in the spec: restore access, or force the promotion (its pull request stays open)", record.Repository.URL)
 		}
 		return stands(pipelinesv1.EnvironmentFailed, "withdrawing the promotion of %s failed: %s%s", revision.Short(record.Revision), record.LastError, hint)
 	}
 	return stands(pipelinesv1.EnvironmentPromoting, "withdrawing the promotion of %s", revision.Short(record.Revision))
 }
 
-// usesPullRequests tells whether the environment's last promotion is a pull request, whatever the spec says by now.
+// usesPullRequests reports whether the environment's last promotion is a pull request, whatever the spec says by now.
 func (p *planner) usesPullRequests(name string) bool {
 	if status := p.pipeline.Status.Environments[name]; status != nil && status.Promotion != nil && status.Promotion.Repository != nil {
 		return true
@@ -124,7 +124,7 @@ func (p *planner) pullRequestsInto(name string) *pipelinesv1.PullRequestPromotio
 	return nil
 }
 
-// elsewhere tells whether the environment's last promotion was made in a repository that its spec no longer names, so that no change of
+// elsewhere reports whether the environment's last promotion was made in a repository that its spec no longer names, so that no change of
 // the spec can mend the access to it.
 func (p *planner) elsewhere(name string, record *pipelinesv1.PromotionRecord) bool {
 	if record.Repository == nil {

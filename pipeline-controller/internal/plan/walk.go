@@ -86,7 +86,7 @@ func (p *planner) settled(env *pipelinesv1.Environment) (string, *standing) {
 	}
 	states := p.Targets[env.Name]
 	if len(states) == 0 {
-		return notReady("it has no targets, so that there is no revision to promote")
+		return notReady("it has no targets, so there is no revision to promote")
 	}
 	if unknown := p.unknownTarget(env); unknown != nil {
 		return "", unknown
@@ -142,7 +142,7 @@ func (p *planner) visit(env *pipelinesv1.Environment, blocked *standing) standin
 			p.arrived(env, current)
 		}
 		if len(env.Targets) == 0 {
-			return stands(pipelinesv1.EnvironmentSkipped, "has no targets and is passed over")
+			return stands(pipelinesv1.EnvironmentSkipped, "has no targets and is skipped")
 		}
 		runs := stands(pipelinesv1.EnvironmentCurrent, "runs %s", revision.Short(current))
 		if record := p.environment(env.Name).Promotion; record != nil && record.IsOf(current) {
@@ -191,7 +191,7 @@ func (p *planner) rolledBack(env *pipelinesv1.Environment, current string) *stan
 		from(record.RollbackTime))
 }
 
-// ranBefore tells whether a target was last seen ready on the revision.
+// ranBefore reports whether a target was last seen ready on the revision.
 func (p *planner) ranBefore(env string, target pipelinesv1.TargetStatus, current string) bool {
 	before := p.World.Pipeline.Status.Environments[env]
 	return before != nil && slices.ContainsFunc(before.Targets, func(old pipelinesv1.TargetStatus) bool {

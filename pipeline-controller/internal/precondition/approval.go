@@ -41,7 +41,7 @@ func Approval(in Input) *Result {
 	if len(approvers) >= required {
 		return &Result{Type: pipelinesv1.ApprovalPrecondition, Met: true, Reason: ApprovedReason, Message: "approved by " + strings.Join(approvers, ", ")}
 	}
-	message := "a person's approval is missing"
+	message := "waiting for approval"
 	switch {
 	case len(approvers) > 0:
 		message = fmt.Sprintf("%d of %d approvals, by %s", len(approvers), required, strings.Join(approvers, ", "))

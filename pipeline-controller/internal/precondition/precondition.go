@@ -48,7 +48,7 @@ type Input struct {
 type Result struct {
 	// Type names the precondition.
 	Type string
-	// Met tells whether the promotion may go ahead as far as this precondition is concerned.
+	// Met reports whether the promotion may go ahead as far as this precondition is concerned.
 	Met bool
 	// Reason is one word that says why.
 	Reason string
@@ -77,7 +77,7 @@ func Evaluate(in Input) []Result {
 	return results
 }
 
-// Met tells whether all results are.
+// Met reports whether all results are.
 func Met(results []Result) bool {
 	for _, result := range results {
 		if !result.Met {

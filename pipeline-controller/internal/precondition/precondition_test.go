@@ -173,11 +173,11 @@ func TestApprovalTellsHowManyAreMissing(t *testing.T) {
 		approvals []pipelinesv1.PromotionApproval
 		message   string
 	}{
-		{1, byHTTP, nil, "a person's approval is missing"},
+		{1, byHTTP, nil, "waiting for approval"},
 		{2, byHTTP, nil, "0 of 2 approvals"},
 		{2, byHTTP, approvals("prod v1 ada"), "1 of 2 approvals, by ada"},
 		{2, byHTTP, approvals("prod v1 bob", "prod v1 ada"), "approved by ada, bob"},
-		{1, notByHTTP, nil, "a person's approval is missing; approvals by HTTP don't count"},
+		{1, notByHTTP, nil, "waiting for approval; approvals by HTTP don't count"},
 		{2, notByHTTP, approvals("prod v1 ada", "prod v1 controller"), "1 of 2 approvals, by ada; approvals by HTTP don't count"},
 		{2, notByHTTP, approvals("prod v1 bob", "prod v1 ada", "prod v1 controller"), "approved by ada, bob"},
 	} {

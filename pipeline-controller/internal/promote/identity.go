@@ -88,7 +88,7 @@ func (p Promotion) trailers() string {
 	return text.String()
 }
 
-// made tells whether a pull request with this body was made for this very promotion, and not for an earlier one of the same
+// made reports whether a pull request with this body was made for this very promotion, and not for an earlier one of the same
 // revision into the same environment.
 func (p Promotion) made(body string) bool {
 	// Hosts and people's browsers change line ends, and trim the last one.
@@ -135,7 +135,7 @@ func (p Promotion) describe(preconditions int) string {
 
 %s
 Merging it promotes. Closing it abandons this promotion; the next revision gets a pull request of its own.
-The commit status %s tells whether the promotion's preconditions are met now.
+The commit status %s shows whether the promotion's preconditions are met now.
 
 %s`, code(p.Pipeline.String()), code(p.Environment), p.from(), code(p.Revision), p.checked(preconditions), code(scm.StatusContext), "```text\n"+p.trailers()+"```\n")
 }
@@ -161,7 +161,7 @@ func (p Promotion) checked(preconditions int) string {
 		fmt.Fprintf(&lines, "- Supersedes %s\n", p.Supersedes.URL)
 	}
 	if lines.Len() == 0 {
-		return "It has waited for no preconditions.\n"
+		return "It had no preconditions.\n"
 	}
 	return "Checked before it was opened:\n\n" + lines.String()
 }

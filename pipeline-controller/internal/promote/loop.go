@@ -84,7 +84,7 @@ func (p *PullRequests) loop(ctx context.Context, to access, checkout *git.Checko
 	return "", nil
 }
 
-// isOwn tells whether a commit adds nothing to its first parent but what Sluice has committed.
+// isOwn reports whether a commit adds nothing to its first parent but what Sluice has committed.
 func (a *ancestry) isOwn(ctx context.Context, hash string, commit git.Commit) (bool, error) {
 	if _, ok := a.promotion.Earlier.Merged[hash]; ok {
 		return true, nil
@@ -117,7 +117,7 @@ func (a *ancestry) commit(ctx context.Context, hash string) (git.Commit, bool, e
 			return git.Commit{}, false, err
 		}
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Info("only the newest commit of the base branch is looked at for promotions of promotions", "error", err.Error())
+			ctrl.LoggerFrom(ctx).Info("only the newest commit of the base branch is checked for promotion loops", "error", err.Error())
 		}
 	}
 	if a.history == nil {

@@ -140,7 +140,7 @@ func TestSetMarkers(t *testing.T) {
 			want: map[string]string{"apps/prod/app.yaml": setFile, "deep/down/below/app.yml": setFile},
 		},
 		{
-			name:  "a file that holds the revision already is not written",
+			name:  "a file that already has the revision is not written",
 			files: map[string]string{"a.yaml": markedFile, "b.yaml": setFile},
 			want:  map[string]string{"a.yaml": setFile},
 		},

@@ -112,7 +112,7 @@ func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
 	return nil
 }
 
-// acceptedBefore tells whether notification-controller refuses the event as a duplicate: it accepts one with the same message and
+// acceptedBefore reports whether notification-controller refuses the event as a duplicate: it accepts one with the same message and
 // token in five minutes. The controller has then died between the event's acceptance and its record. Too many requests of any
 // other kind have no limit of one.
 func acceptedBefore(response *http.Response) bool {

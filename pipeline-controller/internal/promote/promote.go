@@ -67,7 +67,7 @@ type Confirm func(ctx context.Context) (why string, err error)
 func (p Promotion) validate() error {
 	for _, value := range []string{p.Environment, p.Revision} {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return fmt.Errorf("%q has characters that can't be seen", value)
+			return fmt.Errorf("%q has non-printable characters", value)
 		}
 	}
 	return nil

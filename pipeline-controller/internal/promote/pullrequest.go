@@ -140,7 +140,7 @@ func linkSuccessor(ctx context.Context, host scm.Host, promotion Promotion, open
 func heldAlready(promotion Promotion) plan.Outcome {
 	return plan.Outcome{
 		State:   pipelinesv1.PromotionSucceeded,
-		Message: fmt.Sprintf("branch %s holds the revision already", promotion.Strategy.PullRequest.BaseBranch),
+		Message: fmt.Sprintf("branch %s already has the revision", promotion.Strategy.PullRequest.BaseBranch),
 	}
 }
 
@@ -214,7 +214,7 @@ func seen(pr scm.PullRequest, base string) plan.PullRequest {
 	case pr.State == scm.StateClosed:
 		return plan.PullRequest{Closed: "closed without being merged"}
 	case elsewhere:
-		return plan.PullRequest{Err: fmt.Errorf("it is to be merged into %s, not into %s: give it back its base branch, or close it", pr.Base, base)}
+		return plan.PullRequest{Err: fmt.Errorf("its base branch is %s, not %s: restore the base branch, or close it", pr.Base, base)}
 	}
 	return plan.PullRequest{HeadCommit: pr.HeadCommit, Pipeline: pr.Pipeline}
 }
@@ -287,7 +287,7 @@ func (p *PullRequests) obsolete(ctx context.Context, promotion Promotion) (plan.
 	return held, nil
 }
 
-// ReportPreconditions sets the commit status that tells whether the promotion's preconditions are met.
+// ReportPreconditions sets the commit status that reports whether the promotion's preconditions are met.
 func (p *PullRequests) ReportPreconditions(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, status pipelinesv1.PreconditionsCommitStatus) plan.Outcome {
 	state := scm.StatusFailure
 	if status.Met {
@@ -315,7 +315,7 @@ func (p *PullRequests) Merge(ctx context.Context, promotion Promotion, recorded 
 		return failure(err)
 	}
 	if base := promotion.Strategy.PullRequest.BaseBranch; pr.State != scm.StateOpen || pr.Branch != recorded.Branch || pr.Base != base || pr.HeadCommit != recorded.HeadCommit {
-		return plan.Outcome{Err: errors.New("the pull request has changed since it was last looked at")}
+		return plan.Outcome{Err: errors.New("the pull request has changed since it was last read")}
 	}
 	method := scm.MergeMethod(promotion.Strategy.PullRequest.MergeMethod)
 	if method == "" {

@@ -89,7 +89,7 @@ func TestReadCredentials(t *testing.T) {
 		{
 			name:    "a GitHub App without its installation",
 			data:    map[string][]byte{"githubAppID": []byte("7"), "githubAppPrivateKey": []byte("k")},
-			wantErr: "Secret default/s: 'githubAppInstallationID' is not there, or not a number",
+			wantErr: "Secret default/s: 'githubAppInstallationID' is missing or not a number",
 		},
 		{
 			name:    "a Secret without either is an error that says what to add",

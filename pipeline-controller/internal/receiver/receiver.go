@@ -81,13 +81,13 @@ func (r *Receiver) Start(ctx context.Context) error {
 			return nil
 		}
 		if err := r.poke(ctx, name); err != nil {
-			r.Log.Error(err, "a webhook could not be passed on: the next look at the pull request is due in its own time", "pipeline", name.String())
+			r.Log.Error(err, "a webhook was dropped: the pull request is polled at its next interval", "pipeline", name.String())
 		}
 		r.queue.Done(name)
 	}
 }
 
-// Receive tells whether a request is a webhook signed with the key in the Secret of that name. If so, it has looked at the pull
+// Receive reports whether a request is a webhook signed with the key in the Secret of that name. If so, it has looked at the pull
 // requests of the Pipelines in its namespace that use the Secret for their repositories.
 func (r *Receiver) Receive(ctx context.Context, header http.Header, body io.Reader, secret types.NamespacedName) (bool, error) {
 	key, err := r.key(ctx, secret)
@@ -127,7 +127,7 @@ func (r *Receiver) key(ctx context.Context, name types.NamespacedName) ([]byte, 
 	return bytes.TrimRight(secret.Data[secretKey], "\r\n"), nil
 }
 
-// uses tells whether the Pipeline reaches a repository with the Secret.
+// uses reports whether the Pipeline reaches a repository with the Secret.
 func uses(pipeline *pipelinesv1.Pipeline, secret string) bool {
 	for i := range pipeline.Spec.Environments {
 		promotion := pipeline.PromotionInto(&pipeline.Spec.Environments[i])
@@ -138,7 +138,7 @@ func uses(pipeline *pipelinesv1.Pipeline, secret string) bool {
 	return false
 }
 
-// waits tells whether something may happen to a pull request of the Pipeline.
+// waits reports whether something may happen to a pull request of the Pipeline.
 func waits(pipeline *pipelinesv1.Pipeline) bool {
 	for _, env := range pipeline.Status.Environments {
 		if env.Promotion != nil && env.Promotion.PullRequest != nil && env.Promotion.State != pipelinesv1.PromotionSucceeded {

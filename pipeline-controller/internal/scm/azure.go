@@ -387,7 +387,7 @@ func (h *azure) iterationOf(ctx context.Context, pullRequest PullRequest) (int, 
 		}
 	}
 	if newest == 0 {
-		return 0, h.failed(doing, fmt.Errorf("there is none yet of commit %s", pullRequest.HeadCommit))
+		return 0, h.failed(doing, fmt.Errorf("there is no iteration of commit %s yet", pullRequest.HeadCommit))
 	}
 	return newest, nil
 }

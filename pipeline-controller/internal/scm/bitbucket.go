@@ -113,7 +113,7 @@ func locateBitbucket(repository Repository) (location, error) {
 		return location{}, err
 	}
 	if root.Hostname() == "bitbucket.org" {
-		return location{}, errors.New("bitbucket.org is Bitbucket Cloud, whose API is another one than that of bitbucket-server")
+		return location{}, errors.New("bitbucket.org is Bitbucket Cloud, which is not supported: its API differs from that of bitbucket-server")
 	}
 	last := len(segments) - 1
 	if segments[last] == "browse" && last > 0 {
@@ -336,7 +336,7 @@ func (h *bitbucket) failed(doing string, err error) error {
 	return h.location.failed(doing, kind, status, err)
 }
 
-// isBitbucket tells whether a refusal is of a kind, which has been in more than one package. It takes no JSON apart: a
+// isBitbucket reports whether a refusal is of a kind, which has been in more than one package. It takes no JSON apart: a
 // refusal can hold a whole pull request, and is cut where it is too long.
 func isBitbucket(refused *refusal, exception string) bool {
 	return bytes.Contains(refused.body, []byte("."+exception+`"`))

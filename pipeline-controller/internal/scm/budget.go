@@ -96,7 +96,7 @@ func (b *budget) limited() error {
 	return nil
 }
 
-// idle tells whether nobody has asked since then, and nothing is lost by forgetting it.
+// idle reports whether nobody has asked since then, and nothing is lost by forgetting it.
 func (b *budget) idle(since time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,7 +139,7 @@ func (b *budget) spend(response *http.Response) error {
 	return &RateLimitedError{Until: b.until}
 }
 
-// refusedByLimit tells whether a request was refused since a limit was met, and
+// refusedByLimit reports whether a request was refused since a limit was met, and
 // not for what it asked. It classifies by itself, since go-github v53 takes most
 // of today's secondary limits for plain errors.
 func refusedByLimit(response *http.Response) bool {

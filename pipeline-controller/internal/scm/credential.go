@@ -69,7 +69,7 @@ func (c tokenCredential) secrets() []string {
 // tokenOf makes a credential of a repository's token, as the host wants it sent.
 func tokenOf(repository Repository, send func(Token) credential) (credential, error) {
 	if repository.App != nil {
-		return nil, errors.New("GitHub Apps are known to hosts of type github only")
+		return nil, errors.New("GitHub Apps work with hosts of type github only")
 	}
 	if repository.Token == "" {
 		return nil, errors.New("there is no token for the Git host's API")

@@ -85,7 +85,7 @@ func GitHubAppFromSecret(data map[string][]byte) (*GitHubApp, error) {
 		}
 		parsed, err := strconv.ParseInt(text(key), 10, 64)
 		if err != nil || parsed <= 0 {
-			return nil, fmt.Errorf("'%s' is not there, or not a number", key)
+			return nil, fmt.Errorf("'%s' is missing or not a number", key)
 		}
 		*number = parsed
 	}

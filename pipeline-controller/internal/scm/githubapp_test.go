@@ -237,10 +237,10 @@ func TestAnAppFromASecret(t *testing.T) {
 		message string
 	}{
 		{"no key", map[string]string{appIDKey: "1", appInstallationKey: "2"}, "'githubAppPrivateKey' is missing"},
-		{"no App", map[string]string{appPrivateKeyKey: string(key), appInstallationKey: "2"}, "'githubAppID' is not there"},
-		{"no installation", map[string]string{appPrivateKeyKey: string(key), appIDKey: "2"}, "'githubAppInstallationID' is not there"},
+		{"no App", map[string]string{appPrivateKeyKey: string(key), appInstallationKey: "2"}, "'githubAppID' is missing"},
+		{"no installation", map[string]string{appPrivateKeyKey: string(key), appIDKey: "2"}, "'githubAppInstallationID' is missing"},
 		{"an installation and its owner", map[string]string{appPrivateKeyKey: string(key), appIDKey: "1", appInstallationKey: "2", appOwnerKey: "org"}, "both 'githubAppInstallationID' and 'githubAppInstallationOwner'"},
-		{"a name for a number", map[string]string{appPrivateKeyKey: string(key), appIDKey: "sluice", appInstallationKey: "2"}, "'githubAppID' is not there, or not a number"},
+		{"a name for a number", map[string]string{appPrivateKeyKey: string(key), appIDKey: "sluice", appInstallationKey: "2"}, "'githubAppID' is missing or not a number"},
 	} {
 		t.Run(c.name+" is refused", func(t *testing.T) {
 			g := NewWithT(t)

@@ -164,7 +164,7 @@ func (h *gitLab) notKept(asked []int64, kept []*gitlab.BasicUser, names []string
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return slices.ContainsFunc(kept, func(user *gitlab.BasicUser) bool { return strings.EqualFold(user.Username, name) })
 	})
-	return fmt.Errorf("the host has not taken %s", strings.Join(missing, ", "))
+	return fmt.Errorf("the host rejected %s", strings.Join(missing, ", "))
 }
 
 // people returns the numbers that GitLab knows users by, and why some have none.

@@ -111,7 +111,7 @@ func (h *Hosts) AppToken(ctx context.Context, hostType string, repository Reposi
 	}
 	host, ok := opened.(*gitHub)
 	if !ok {
-		return "", errors.New("GitHub Apps are known to hosts of type github only")
+		return "", errors.New("GitHub Apps work with hosts of type github only")
 	}
 	authorization, err := host.api.transport.authorization(ctx)
 	if err != nil {

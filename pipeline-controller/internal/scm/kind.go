@@ -60,7 +60,7 @@ func kindOf(hostType string, repository Repository) (kind, error) {
 				return public, nil
 			}
 		}
-		return kind{}, fmt.Errorf("the URL does not tell what kind of Git host %s is: set the type to one of %s", root.Host, supported)
+		return kind{}, fmt.Errorf("the type of Git host %s can't be derived from its URL: set the type to one of %s", root.Host, supported)
 	}
 	named, ok := kinds[hostType]
 	if !ok {

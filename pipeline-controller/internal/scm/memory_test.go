@@ -182,7 +182,7 @@ func TestOfAllResponsesThatAreReadTheLargestIsGivenUp(t *testing.T) {
 		go func() { found <- find(fmt.Sprint("large", i)) }()
 		<-sent
 	}
-	g.Expect(<-found).To(MatchError(ContainSubstring("too much is read from Git hosts at the same time")))
+	g.Expect(<-found).To(MatchError(ContainSubstring("responses of Git hosts use too much memory together")))
 	g.Expect(find("small")).To(Succeed())
 	close(letGo)
 	g.Expect(<-found).To(Succeed())

@@ -38,7 +38,7 @@ const (
 
 var (
 	errTooMuch     = fmt.Errorf("the response takes more than %d MiB of memory", mostRead>>20)
-	errTooMuchBoth = errors.New("too much is read from Git hosts at the same time, and most of it in this response")
+	errTooMuchBoth = errors.New("responses of Git hosts use too much memory together, and this one the most")
 )
 
 // reading bounds the memory of all responses that are being read. Where they take too much, the one that takes the most is given up,

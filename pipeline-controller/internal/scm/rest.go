@@ -93,7 +93,7 @@ func (r *rest) call(ctx context.Context, method string, address *url.URL, body, 
 func (r *rest) refused(response *http.Response) error {
 	// Azure DevOps sends its page for signing in with status 203.
 	if response.StatusCode == http.StatusNonAuthoritativeInfo {
-		return &refusal{status: http.StatusUnauthorized, message: "the host wants a person to sign in"}
+		return &refusal{status: http.StatusUnauthorized, message: "the host asks for an interactive sign-in"}
 	}
 	if response.StatusCode < http.StatusMultipleChoices {
 		return nil

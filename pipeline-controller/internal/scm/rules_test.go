@@ -299,7 +299,7 @@ func TestAReviewerWhoIsRefusedKeepsNoOtherFromBeingAsked(t *testing.T) {
 			Title: "Promote", Branch: "promote/reviewers", Base: "main", Reviewers: []string{gitlabhost.Reviewer, gitlabhost.SecondReviewer},
 		})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(created.Warning).To(Equal("reviewers: the host has not taken " + gitlabhost.SecondReviewer))
+		g.Expect(created.Warning).To(Equal("reviewers: the host rejected " + gitlabhost.SecondReviewer))
 	})
 }
 

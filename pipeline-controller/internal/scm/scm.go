@@ -58,7 +58,7 @@ var (
 	// ErrUnauthorized says that the host refuses the token, or refuses it this operation.
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrAlreadyExists says that an open pull request of that branch exists. Find finds it.
-	ErrAlreadyExists = errors.New("an open pull request exists already")
+	ErrAlreadyExists = errors.New("an open pull request already exists")
 	// ErrNoDifference says that the branch holds nothing that the base does not. Not every host minds.
 	ErrNoDifference = errors.New("no difference between branch and base")
 	// ErrNotMergeable says that the host does not merge a pull request as it is now:
@@ -296,7 +296,7 @@ func peopleAndTeams(reviewers []string) (people, teams []string) {
 	return people, teams
 }
 
-// has tells whether a host's message on a refusal means a kind of it.
+// has reports whether a host's message on a refusal means a kind of it.
 func has(message, phrase string) bool {
 	return strings.Contains(strings.ToLower(message), phrase)
 }

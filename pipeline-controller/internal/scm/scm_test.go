@@ -107,7 +107,7 @@ func TestOpen(t *testing.T) {
 	}{
 		{"a type that is not supported names those that are", "svn", Repository{URL: "https://example.com/org/fleet", Token: "t"}, `"svn" are not supported: use one of azure-devops, bitbucket-server, gitea, github, gitlab`},
 		{"no type of a host that does not tell", "", Repository{URL: "https://github.com.example.com/org/fleet", Token: "t"},
-			"does not tell what kind of Git host github.com.example.com is: set the type to one of azure-devops, bitbucket-server, gitea, github, gitlab"},
+			"of Git host github.com.example.com can't be derived from its URL: set the type to one of azure-devops, bitbucket-server, gitea, github, gitlab"},
 		{"Bitbucket Cloud", "bitbucket-server", Repository{URL: "https://bitbucket.org/org/fleet", Token: "t"}, "is Bitbucket Cloud"},
 		{"a URL of another host for Bitbucket", "bitbucket-server", Repository{URL: "https://example.com/org/group/fleet", Token: "t"}, "not one of Bitbucket"},
 		{"a URL of another host for Azure DevOps", "azure-devops", Repository{URL: "https://dev.azure.com/acme/org/fleet", Token: "t"}, "not one of Azure DevOps"},

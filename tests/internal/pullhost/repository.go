@@ -119,13 +119,13 @@ func (r *Repository) commit(branch string, also ...string) string {
 // Head returns the newest commit of a branch.
 func (r *Repository) Head(branch string) string { return r.branches[branch] }
 
-// HasBranch tells whether there is a branch.
+// HasBranch reports whether there is a branch.
 func (r *Repository) HasBranch(name string) bool { return r.branches[name] != "" }
 
-// HasCommit tells whether there is a commit.
+// HasCommit reports whether there is a commit.
 func (r *Repository) HasCommit(id string) bool { return r.history[id] != nil }
 
-// Differ tells whether the source branch has what the target has not.
+// Differ reports whether the source branch has what the target has not.
 func (r *Repository) Differ(source, target string) bool {
 	return !slices.Contains(r.history[r.branches[target]], r.branches[source])
 }
@@ -161,7 +161,7 @@ func (r *Repository) Pulls(source string) []*PullRequest {
 	return slices.DeleteFunc(slices.Clone(r.pulls), func(p *PullRequest) bool { return source != "" && p.Source != source })
 }
 
-// Conflicts tells whether a pull request cannot be merged.
+// Conflicts reports whether a pull request cannot be merged.
 func (r *Repository) Conflicts(pull *PullRequest) bool { return r.conflicts[pull.Source] }
 
 // Merge merges a pull request by a commit of its own.
