@@ -455,6 +455,12 @@ func TestATargetIsRefused(t *testing.T) {
 			reason: pipelinesv1.InvalidTargetReason, message: "kind Secret in v1 is not an application",
 		},
 		{
+			name:   "whose API nobody names",
+			target: pipelinesv1.Target{Namespace: "prod"},
+			change: func(p *pipelinesv1.Pipeline) { p.Spec.AppRef.APIVersion = "" },
+			reason: pipelinesv1.InvalidTargetReason, message: "spec.appRef.apiVersion is empty",
+		},
+		{
 			name:   "whose version would lead elsewhere",
 			target: inCluster("eu"),
 			change: func(p *pipelinesv1.Pipeline) { p.Spec.AppRef.APIVersion = "apps/.." },

@@ -18,6 +18,7 @@ package leafcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -115,6 +116,8 @@ func (l *locator) checkNamespace(ctx context.Context, of, in string) *failure {
 // checkKind returns why objects of a kind are never looked at, in any cluster.
 func checkKind(kind schema.GroupVersionKind) error {
 	switch {
+	case kind.Group == "" && kind.Version == "":
+		return errors.New("spec.appRef.apiVersion is empty, name the API of kind " + kind.Kind)
 	case kind.Group == "":
 		// No such kind is an application. Secrets are one, which nobody should be able to probe through the controller.
 		return fmt.Errorf("kind %s in %s is not an application", kind.Kind, kind.Version)
