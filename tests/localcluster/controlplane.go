@@ -38,6 +38,9 @@ import (
 // ServiceAddress is the address of the Service "kubernetes". Nobody serves it, but the API server's certificate is good for it.
 const ServiceAddress = "10.0.0.1"
 
+// ServiceRange is the network that Services have their addresses from. ServiceAddress is its first.
+const ServiceRange = "10.0.0.0/24"
+
 // controller-runtime's envtest is not used for etcd and kube-apiserver: it gives no hold of its processes, which
 // therefore stay behind when their parent is killed, and an early end leaves no trace of the reason.
 
@@ -109,7 +112,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		"--service-account-jwks-uri="+c.Config.Host+"/openid/v1/jwks",
 		"--service-account-key-file="+files.serviceAccountKey,
 		"--service-account-signing-key-file="+files.serviceAccountKey,
-		"--service-cluster-ip-range=10.0.0.0/24", // ServiceAddress is its first
+		"--service-cluster-ip-range="+ServiceRange,
 		"--kubelet-client-certificate="+files.kubeletCertificate,
 		"--kubelet-client-key="+files.kubeletKey,
 		// It refuses to write loopback addresses into the Endpoints of the Service "kubernetes", which no pod is there to use.

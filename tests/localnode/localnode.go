@@ -24,7 +24,7 @@ limitations under the License.
 // parent dies. Nothing is changed on the machine: not its interfaces, its firewall, its mounts or its settings. What is left
 // outside, the files in the cluster's directory and the control groups, Stop removes.
 //
-// Beyond the node, pods reach the API server, at the address that they are told, and the services that Start is given, by
+// Pods reach each other, also by Services and their names. Beyond the node they reach the API server, at the address that they are told, and the services that Start is given, by
 // their names.
 package localnode
 
@@ -192,6 +192,9 @@ func (n *Node) configure(services []Service) (inside.Config, error) {
 		NameServer: net.JoinHostPort(nameServer, "53"),
 		Names:      inside.Names{},
 		Programs:   programs,
+
+		ServiceRange: localcluster.ServiceRange,
+		Kubeconfig:   n.path("kubeconfig"),
 	}
 	address := netip.MustParseAddr(localcluster.ServiceAddress)
 	services = append([]Service{{Port: 443, Address: strings.TrimPrefix(n.cluster.Config.Host, "https://")}}, services...)

@@ -101,7 +101,7 @@ func TestNode(t *testing.T) {
 		g.Expect(cluster.Apply(ctx, fmt.Appendf(nil, `
 apiVersion: v1
 kind: Pod
-metadata: {name: serves, namespace: default}
+metadata: {name: serves, namespace: default, labels: {app: serves}}
 spec:
   containers:
   - name: proxy
@@ -111,6 +111,16 @@ spec:
 `, image))).To(Succeed())
 		kubectl(g, "wait", "pod/serves", "--for=condition=Ready", "--timeout=1m")
 		g.Expect(kubectl(g, "exec", "serves", "--", "/bin/kubectl", "version", "--client")).To(ContainSubstring("Client Version"))
+	})
+	t.Run("a pod calls another one by the name of its Service", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(cluster.Apply(ctx, []byte(`
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: default}
+spec: {selector: {app: serves}, ports: [{name: http, port: 80, targetPort: 8001}]}
+`))).To(Succeed())
+		g.Expect(logOf(g, "calls-service", "--server=http://api.default.svc.cluster.local", "get", "--raw=/version")).To(ContainSubstring("gitVersion"))
 	})
 	t.Run("the machine looks as it did before", func(t *testing.T) {
 		NewWithT(t).Expect(stateOfMachine(NewWithT(t))).To(Equal(machine))

@@ -43,9 +43,13 @@ type Config struct {
 	Addresses []string
 	// Relays pass connections on, to and from the outside.
 	Relays []RelayConfig
-	// Names are served at NameServer.
+	// Names are served at NameServer, beside those of the cluster's Services.
 	Names      Names
 	NameServer string
+	// ServiceRange is the network that the addresses of Services are from. All of them are the node's own.
+	ServiceRange string
+	// Kubeconfig is the path of what Services are read with.
+	Kubeconfig string
 	// Programs run in there, each started when the one before it is ready.
 	Programs []Program
 }
@@ -83,7 +87,7 @@ func Run(path string) error {
 	if err := mountAll(config); err != nil {
 		return err
 	}
-	if err := bringUpLoopback(config.Addresses); err != nil {
+	if err := bringUpLoopback(config); err != nil {
 		return err
 	}
 	if err := serve(config); err != nil {
@@ -116,7 +120,9 @@ func serve(config Config) error {
 	if err != nil {
 		return err
 	}
-	go config.Names.Serve(conn)
+	services := newServices(config.Names)
+	go lookup(services.find).serve(conn)
+	go func() { fmt.Fprintln(os.Stderr, "init: services:", services.follow(config.Kubeconfig)) }()
 	return nil
 }
 
@@ -190,9 +196,9 @@ func mount(source, target, fstype string, flags uintptr) error {
 	return nil
 }
 
-func bringUpLoopback(addresses []string) error {
-	commands := []string{"link set dev lo up"}
-	for _, address := range addresses {
+func bringUpLoopback(config Config) error {
+	commands := []string{"link set dev lo up", "route add local " + config.ServiceRange + " dev lo table local"}
+	for _, address := range config.Addresses {
 		commands = append(commands, "address add "+address+"/32 dev lo")
 	}
 	for _, command := range commands {

@@ -23,18 +23,21 @@ import (
 	"strings"
 )
 
-// Names answers questions for the addresses of the names that it holds, and says of every other name that it does not exist.
+// Names are the addresses of names.
 type Names map[string]netip.Addr
 
-// Serve answers questions until the connection is closed.
-func (n Names) Serve(conn net.PacketConn) {
+// lookup returns the address of a name in lower case.
+type lookup func(name string) (netip.Addr, bool)
+
+// serve answers questions until the connection is closed. Of every name that lookup does not find it says that it does not exist.
+func (l lookup) serve(conn net.PacketConn) {
 	message := make([]byte, 512)
 	for {
 		length, from, err := conn.ReadFrom(message)
 		if err != nil {
 			return
 		}
-		if answer := n.answer(message[:length]); answer != nil {
+		if answer := l.answer(message[:length]); answer != nil {
 			// Whoever doesn't get an answer asks again.
 			_, _ = conn.WriteTo(answer, from)
 		}
@@ -59,14 +62,14 @@ const (
 )
 
 // answer returns the answer to a message with one question, which is all that resolvers send; to anything else it returns nil.
-func (n Names) answer(message []byte) []byte {
+func (l lookup) answer(message []byte) []byte {
 	name, rest, ok := readName(message)
 	if !ok || len(rest) < 4 {
 		return nil
 	}
 	question := message[headerLength : len(message)-len(rest)+4]
 	kind, class := binary.BigEndian.Uint16(rest), binary.BigEndian.Uint16(rest[2:])
-	address, known := n[strings.ToLower(name)]
+	address, known := l(strings.ToLower(name))
 
 	flags := isAnswer | isFinal | canDoMore | binary.BigEndian.Uint16(message[flagsAt:])&wantsMore
 	if !known {

@@ -29,7 +29,8 @@ func TestNames(t *testing.T) {
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = server.Close() })
-	go Names{"notification-controller.flux-system.svc.cluster.local": netip.MustParseAddr("10.0.0.2")}.Serve(server)
+	services := newServices(Names{"notification-controller.flux-system.svc.cluster.local": netip.MustParseAddr("10.0.0.2")})
+	go lookup(services.find).serve(server)
 	// What a controller in a pod resolves names with.
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", server.LocalAddr().String())
@@ -47,7 +48,7 @@ func TestNames(t *testing.T) {
 	})
 	t.Run("what is no question gets no answer", func(t *testing.T) {
 		for _, message := range []string{"", "short", "twelve bytes", "twelve bytes\x09cut off", "twelve bytes\x01a\x00\x00"} {
-			NewWithT(t).Expect(Names{}.answer([]byte(message))).To(BeNil(), message)
+			NewWithT(t).Expect(lookup(newServices(nil).find).answer([]byte(message))).To(BeNil(), message)
 		}
 	})
 }

@@ -36,7 +36,10 @@ func (a Address) Listen() (net.Listener, error) { return net.Listen(a.Network, a
 //
 // A socket in a file system is reachable from every network namespace; two relays that meet at one carry TCP from
 // one namespace into another without a link between them.
-func Relay(listener net.Listener, to Address) {
+func Relay(listener net.Listener, to Address) { relay(listener, to.Dial) }
+
+// relay joins each connection that comes in with one that dial makes, until the listener is closed.
+func relay(listener net.Listener, dial func() (net.Conn, error)) {
 	for {
 		incoming, err := listener.Accept()
 		if err != nil {
@@ -44,7 +47,7 @@ func Relay(listener net.Listener, to Address) {
 		}
 		go func() {
 			defer incoming.Close()
-			outgoing, err := to.Dial()
+			outgoing, err := dial()
 			if err != nil {
 				return // whoever called sees the connection end
 			}
