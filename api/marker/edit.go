@@ -19,6 +19,7 @@ package marker
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -188,12 +189,16 @@ func (s *source) blockLine(n *yaml.Node, start int) (int, string, bool) {
 	return 0, "", false
 }
 
-// isPlain reports whether a parser reads value back as this very string without quotes. The encoder of the YAML library
-// knows them all: numbers, dates, booleans of YAML 1.1, indicators. Within [] and {} there are more of the latter, and
-// parsers of YAML 1.1 take a colon there that others don't.
+// number matches what YAML 1.1 or 1.2 takes for a number, of any size. The encoder of the YAML library takes those that fit no Go type for strings.
+var number = regexp.MustCompile(`^[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?)$`)
+
+// isPlain reports whether any parser reads value back as this very string without quotes. The encoder of the YAML library knows numbers that
+// it can hold, dates, booleans of YAML 1.1 and indicators. Within [] and {} there are more of the latter, and parsers of YAML 1.1 take a colon
+// there that others don't.
 func isPlain(value string, flow bool) bool {
 	encoded, err := yaml.Marshal(value)
-	return err == nil && string(encoded) == value+"\n" && !(flow && (strings.ContainsAny(value, ",[]{}?") || value[0] == ':'))
+	return err == nil && string(encoded) == value+"\n" && !number.MatchString(value) &&
+		!(flow && (strings.ContainsAny(value, ",[]{}?") || value[0] == ':'))
 }
 
 func doubleQuoted(value string) string {

@@ -19,9 +19,13 @@ package controller
 import (
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
+	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,7 +35,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 )
 
-// transitions are those of docs/architecture.md. A promotion that is superseded is abandoned from wherever it was.
+// transitions are those of docs/architecture.md. A promotion that is superseded is abandoned from wherever it was. TestDiagram compares them.
 var transitions = map[pipelinesv1.PromotionState][]pipelinesv1.PromotionState{
 	"unapproved":  {"unattempted"},
 	"unattempted": {"created", "failed", "succeeded", "abandoned"},
@@ -39,6 +43,22 @@ var transitions = map[pipelinesv1.PromotionState][]pipelinesv1.PromotionState{
 	"created":     {"succeeded", "abandoned"},
 	// Its pull request was reopened by a person, and may have been merged before anybody has looked.
 	"abandoned": {"created", "succeeded"},
+}
+
+// TestDiagram compares the diagram of states in the documentation with the transitions that the model allows.
+func TestDiagram(t *testing.T) {
+	g := NewWithT(t)
+	page, err := os.ReadFile("../../../docs/architecture.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	drawn := map[pipelinesv1.PromotionState][]pipelinesv1.PromotionState{}
+	for _, arrow := range regexp.MustCompile(`(?m)^    (\w+) --> (\w+):`).FindAllStringSubmatch(string(page), -1) {
+		from := pipelinesv1.PromotionState(arrow[1])
+		drawn[from] = append(drawn[from], pipelinesv1.PromotionState(arrow[2]))
+	}
+	g.Expect(drawn).To(HaveLen(len(transitions)))
+	for from, to := range transitions {
+		g.Expect(drawn[from]).To(ConsistOf(to), string(from))
+	}
 }
 
 // past is what the model remembers of the promotions into an environment.
