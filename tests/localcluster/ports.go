@@ -21,6 +21,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Ports are taken from below the range that systems use for outgoing connections, where between the moment a
@@ -30,7 +31,8 @@ const (
 	lastPort  = 31999
 )
 
-// freeAddress returns a host and port on loopback at which nothing listens.
+// freeAddress returns a host and port on loopback at which nothing listens, and which no other cluster of this machine is given as long as
+// this program runs: a process that is stopped for a while finds it free when it is started again.
 func freeAddress() (string, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -42,9 +44,30 @@ func freeAddress() (string, error) {
 		if err := listener.Close(); err != nil {
 			return "", err
 		}
-		return address, nil
+		if reserve(address) {
+			return address, nil
+		}
 	}
 	return "", errors.New("found no free port on 127.0.0.1")
+}
+
+var reserved struct {
+	sync.Mutex
+	// ports are kept here from the garbage collector, which would close them.
+	ports []net.PacketConn
+}
+
+// reserve takes an address until the program ends, and tells whether nobody else has. The port of the same number for UDP, which nobody here
+// uses, stands for it.
+func reserve(address string) bool {
+	port, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return false
+	}
+	reserved.Lock()
+	defer reserved.Unlock()
+	reserved.ports = append(reserved.ports, port)
+	return true
 }
 
 // freeAddresses fills several addresses.

@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// gracePeriod is what a process has between SIGTERM and SIGKILL.
-	gracePeriod = 10 * time.Second
+	// gracePeriod is what a process has between SIGTERM and SIGKILL, as a Pod has by default.
+	gracePeriod = 30 * time.Second
 
 	// startTimeout is what a process has to become ready. It is long because a machine may be busy compiling;
 	// a process that gives up is noticed at once.
@@ -108,7 +108,7 @@ func (p *Process) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop asks the process to end with SIGTERM, and ends it with SIGKILL if it has not within ten seconds, which is an
+// Stop asks the process to end with SIGTERM, and ends it with SIGKILL if it has not within half a minute, which is an
 // error. Stopping a process that does not run does nothing.
 func (p *Process) Stop() error {
 	p.mu.Lock()
