@@ -164,17 +164,14 @@ spec:
 		Expect(world.Commit(name, "Run podinfo in dev and prod", map[string]string{
 			"dev/podinfo.yaml": release("dev", "6.x", ""), "prod/podinfo.yaml": release("prod", "6.0.0", marker),
 		})).To(Succeed())
+		// The releases end after what has made them.
+		DeferCleanup(func(ctx SpecContext) {
+			for _, env := range []string{"dev", "prod"} {
+				deleteAll(ctx, object(helmAPI, helmv2.HelmReleaseKind, name+"-"+env, "podinfo"))
+			}
+		})
+		syncFrom(ctx, name, flux, "2s", "./", "")
 		apply(ctx, `
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 2s, url: '%[2]s', ref: {branch: main}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, retryInterval: 1s, path: ./, prune: true, sourceRef: {kind: GitRepository, name: %[1]s}}
----
 apiVersion: pipelines.weave.works/v1alpha1
 kind: Pipeline
 metadata: {name: %[1]s, namespace: flux-system}
@@ -185,14 +182,7 @@ spec:
   - {name: prod, targets: [{namespace: %[1]s-prod}]}
   promotion: {strategy: {pull-request: {type: gitea, url: '%[2]s', baseBranch: main, path: ./prod, secretRef: {name: fleet-credentials}}}}
 `, name, world.RepositoryURL(name))
-		DeferCleanup(func(ctx SpecContext) {
-			for kind, api := range map[string]string{pipelinesv1.PipelineKind: pipelinesAPI, "Kustomization": kustomizeAPI, "GitRepository": sourceAPI} {
-				Expect(world.Client.Delete(ctx, object(api, kind, flux, name))).To(Succeed())
-			}
-			for _, env := range []string{"dev", "prod"} {
-				Eventually(ctx, field(object(helmAPI, helmv2.HelmReleaseKind, name+"-"+env, "podinfo"), "metadata", "uid")).Should(BeNil())
-			}
-		})
+		DeferCleanup(func(ctx SpecContext) { deleteAll(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name)) })
 		Eventually(ctx, ready(name)).Should(HaveField("Message", "every environment runs 6.0.0"))
 
 		Expect(up.PublishChart("podinfo", "podinfo", "6.0.1")).To(Succeed())

@@ -26,6 +26,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -150,6 +151,7 @@ spec:
 		Expect(err).To(MatchError(ContainSubstring("✗ nothing waits for approval in environment two of pipeline cli-by-one: two: v2.0.0@")))
 
 		By("showing it everywhere")
+		Eventually(ctx, ready("cli-by-one")).Should(HaveField("Reason", "PullRequestOpen"))
 		Expect(fluxSays(ctx, "pipeline", "list")).To(MatchRegexp(`(?m)^cli-by-one +v2\.0\.0@sha1:[0-9a-f]{8} +False +True +two: v2.*waits for pull request`))
 		Expect(fluxSays(ctx, "pipeline", "list", "--all-namespaces")).To(MatchRegexp(`(?m)^flux-system +cli-by-one +v2\.0\.0@`))
 		Expect(fluxSays(ctx, "pipeline", "get", "cli-by-one")).To(And(
@@ -182,6 +184,8 @@ subjects:
 - {kind: ServiceAccount, name: cli-ada, namespace: flux-system}
 - {kind: ServiceAccount, name: cli-bob, namespace: flux-system}
 `)
+		Eventually(ctx, may("cli-bob", authorizationv1.ResourceAttributes{
+			Verb: "create", Group: pipelinesv1.GroupVersion.Group, Resource: "promotionapprovals", Namespace: flux})).Should(BeTrue())
 		const adasName = "system:serviceaccount:flux-system:cli-ada"
 
 		said, err := approve(ada, "cli-two-eyes")
@@ -215,6 +219,8 @@ metadata: {name: view-cli, namespace: flux-system}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: sluice-view}
 subjects: [{kind: ServiceAccount, name: cli-ada, namespace: flux-system}]
 `)
+		Eventually(ctx, may("cli-ada", authorizationv1.ResourceAttributes{
+			Verb: "get", Group: pipelinesv1.GroupVersion.Group, Resource: "pipelines", Namespace: flux})).Should(BeTrue())
 		_, err = approve(ada, "cli-not-theirs")
 		Expect(err).To(MatchError(And(ContainSubstring("✗ approving the promotion failed: promotionapprovals.pipelines.weave.works"),
 			ContainSubstring(adasName+" may not approve promotions of Pipeline flux-system/cli-not-theirs"))))
@@ -242,7 +248,7 @@ spec: {interval: 24h, url: '%s', ref: {tag: v1.0.0}, gates: {refs: [cli-freeze]}
 `, world.RepositoryURL("cli"))
 		source := object(sourceAPI, sourcev1.GitRepositoryKind, flux, "cli-gated")
 		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
-		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "GateClosed"))
 		gate := object(gatingAPI, gatingv1.GateKind, flux, "cli-freeze")
 		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(2))
 		Expect(field(gate, "status", "heldPromotions")(ctx)).To(BeEquivalentTo(1))
@@ -298,6 +304,10 @@ subjects: [{kind: ServiceAccount, name: cli-tenant, namespace: flux-system}]
 		source := object(sourceAPI, sourcev1.GitRepositoryKind, "cli-one", "cli-limited")
 		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
 		turner, tenant := "--kubeconfig="+kubeconfigOf(ctx, "cli-turner"), "--kubeconfig="+kubeconfigOf(ctx, "cli-tenant")
+		Eventually(ctx, may("cli-turner", authorizationv1.ResourceAttributes{
+			Verb: "patch", Group: gatingv1.GroupVersion.Group, Resource: "gates", Namespace: flux, Name: "cli-limited"})).Should(BeTrue())
+		Eventually(ctx, may("cli-tenant", authorizationv1.ResourceAttributes{
+			Verb: "list", Group: gatingv1.GroupVersion.Group, Resource: "gates", Namespace: "cli-one"})).Should(BeTrue())
 		Eventually(ctx, field(object(gatingAPI, gatingv1.GateKind, flux, "cli-limited"), "status", "sources")).Should(BeEquivalentTo(1))
 
 		Expect(fluxSays(ctx, turner, "close", "gate", "cli-limited", "--reason=end of quarter")).To(HaveSuffix("✔ gate cli-limited is closed: held 1 of 1 source\n"))
@@ -306,6 +316,7 @@ subjects: [{kind: ServiceAccount, name: cli-tenant, namespace: flux-system}]
 			ContainSubstring("│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in flux-system namespace; by the gate's status: 1 of 1 source held\n"),
 			ContainSubstring("    └── you may not list Pipeline in flux-system namespace; by the gate's status: 0 promotions held\n")))
 
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "GateClosed"))
 		Expect(fluxSays(ctx, tenant, "gate", "sources", "--namespace=cli-one")).To(
 			MatchRegexp(`(?m)^GitRepository/cli-limited +flux-system/cli-limited +held +true +\S+ +gate flux-system/cli-limited is closed \(end of quarter\)`))
 		Expect(fluxSays(ctx, tenant, "gate", "list", "--namespace=cli-one")).To(

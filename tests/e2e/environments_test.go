@@ -127,16 +127,6 @@ kind: Gate
 metadata: {name: journey-us, namespace: journey-uat-us}
 spec: {closed: false}
 ---
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 1s, url: '%[2]s', ref: {branch: main}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, retryInterval: 1s, path: ./, prune: true, sourceRef: {kind: GitRepository, name: %[1]s}}
----
 apiVersion: pipelines.weave.works/v1alpha1
 kind: Pipeline
 metadata: {name: %[1]s, namespace: flux-system}
@@ -149,11 +139,8 @@ spec:
   - {name: prod, targets: [{namespace: journey-prod}], promotion: {manual: true}}
   promotion: {strategy: {pull-request: {type: gitea, url: '%[2]s', baseBranch: main, secretRef: {name: fleet-credentials}}}}
 `, name, world.RepositoryURL(name))
-		DeferCleanup(func(ctx SpecContext) {
-			for kind, api := range map[string]string{pipelinesv1.PipelineKind: pipelinesAPI, "Kustomization": kustomizeAPI, "GitRepository": sourceAPI} {
-				Expect(world.Client.Delete(ctx, object(api, kind, flux, name))).To(Succeed())
-			}
-		})
+		syncFrom(ctx, name, flux, "1s", "./", "")
+		DeferCleanup(func(ctx SpecContext) { deleteAll(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name)) })
 	})
 
 	It("begins where all environments run the same version", func(ctx SpecContext) {

@@ -76,7 +76,7 @@ spec:
 		for host, namespace := range map[*githost.Server]string{slow: tenant, github: flux} {
 			host.AddToken(githost.Token{Value: secret, Login: "sluice-bot"})
 			Expect(host.AddRepository(owner, "fair")).To(Succeed())
-			_, err := host.CommitFiles(owner, "fair", "main", map[string]string{"app.yaml": "tag: v1.0.0 # {\"$promotion\": \"flux-system:quick:two:tag\"}\n"}, "Begin")
+			_, err := host.CommitFiles(owner, "fair", "main", map[string]string{"app.yaml": "tag: v1.0.0 # {\"$promotion\": \"flux-system:fair-quick:two:tag\"}\n"}, "Begin")
 			Expect(err).NotTo(HaveOccurred())
 			apply(ctx, `{apiVersion: v1, kind: Secret, metadata: {name: fair, namespace: %s}, stringData: {token: %s, ca.crt: %q}}`, namespace, secret, host.CA())
 		}
@@ -90,8 +90,8 @@ spec:
 				Should(HaveField("Reason", "Promoting"), name(i))
 		}
 
-		pipeline(ctx, flux, "quick", github)
-		Eventually(ctx, record("quick", "two")).Should(haveState("created"))
+		pipeline(ctx, flux, "fair-quick", github)
+		Eventually(ctx, record("fair-quick", "two")).Should(haveState("created"))
 		for i := range many {
 			Expect(condition(object(pipelinesAPI, pipelinesv1.PipelineKind, tenant, name(i)), meta.ReadyCondition)(ctx)).
 				To(HaveField("Reason", Or(Equal("Promoting"), Equal("PromotionFailed"))), name(i))

@@ -21,8 +21,10 @@ import (
 	"encoding/json"
 	"strings"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +49,8 @@ metadata: {name: %[1]s, namespace: flux-system}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[2]s}
 subjects: [{kind: ServiceAccount, name: %[1]s, namespace: flux-system}]
 `, name, clusterRole)
+	Eventually(ctx, may(name, authorizationv1.ResourceAttributes{
+		Verb: "patch", Group: sourcev1.GroupVersion.Group, Resource: "gitrepositories", Subresource: "status", Namespace: flux})).Should(BeTrue())
 	config := rest.CopyConfig(world.Cluster.Config)
 	config.Impersonate.UserName = "system:serviceaccount:flux-system:" + name
 	as, err := client.New(config, client.Options{})
@@ -163,7 +167,6 @@ var _ = Describe("The condition GatesOpen", func() {
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", name)
 		gatesAre = condition(source, gatingv1.GatesOpenCondition)
 		Eventually(ctx, gatesAre).Should(HaveField("Status", BeEquivalentTo("True")))
-		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
 		return source, gatesAre
 	}
 
@@ -178,7 +181,6 @@ var _ = Describe("The condition GatesOpen", func() {
 	It("is not made True before a source has gates", func(ctx SpecContext) {
 		editor := fluxEditor(ctx)
 		source := ungatedSource(ctx, "forged-early")
-		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
 		is := now(ctx, []*unstructured.Unstructured{source})[0]
 		refuses(ctx, editor, is, withGatesOpen(is, false, metav1.ConditionTrue, ""))
 	})

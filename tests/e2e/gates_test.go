@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
@@ -88,6 +89,9 @@ spec:
   targetNamespace: %[1]s
   prune: true
 `, test.name, test.annotations, world.RepositoryURL(test.name), test.gates)
+			DeferCleanup(func(ctx SpecContext) {
+				deleteAll(ctx, object(kustomizeAPI, kustomizev1.KustomizationKind, test.name, "app"), source)
+			})
 			Eventually(ctx, version).Should(Equal("v1.0.0"))
 			Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("True")), HaveField("Reason", "AllGatesOpen")))
 
@@ -132,7 +136,6 @@ spec:
 		const warning = "nothing changed: this source is suspended by its gates, and runs when they open"
 		closeGate(ctx, "suspended-late", true)
 		source := ungatedSource(ctx, "suspended-late")
-		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "suspended-late")
 		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
@@ -268,7 +271,7 @@ spec:
 		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(3))
 		Expect(field(gate, "status", "sources")(ctx)).To(BeEquivalentTo(3))
 		Expect(condition(gate, "Open")(ctx)).To(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "Closed")))
-		Expect(metrics(ctx, world.GateController)).To(And(
+		Eventually(ctx, metricsOf(world.GateController)).Should(And(
 			ContainSubstring(`sluice_gate_closed{name="counted",namespace="flux-system"} 1`),
 			MatchRegexp(`sluice_gate_closed_seconds{name="counted",namespace="flux-system"} [0-9.]*[1-9]`),
 			ContainSubstring(`sluice_gate_sources_held{kind="GitRepository",name="counted",namespace="flux-system"} 3`),
@@ -279,7 +282,7 @@ spec:
 		closeGate(ctx, "counted", false)
 		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(0))
 		Expect(condition(gate, "Open")(ctx)).To(HaveField("Status", BeEquivalentTo("True")))
-		Expect(metrics(ctx, world.GateController)).To(And(
+		Eventually(ctx, metricsOf(world.GateController)).Should(And(
 			ContainSubstring(`sluice_gate_closed{name="counted",namespace="flux-system"} 0`),
 			ContainSubstring(`sluice_gate_closed_seconds{name="counted",namespace="flux-system"} 0`),
 			ContainSubstring(`sluice_gate_sources_held{kind="GitRepository",name="counted",namespace="flux-system"} 0`)))
@@ -290,12 +293,13 @@ spec:
 	})
 })
 
-// ungatedSource makes a GitRepository of the repository app, and waits until it was fetched.
+// ungatedSource makes a GitRepository of the repository app, until the spec ends, and waits until it was fetched.
 func ungatedSource(ctx context.Context, name string) *unstructured.Unstructured {
 	GinkgoHelper()
 	apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: %s, namespace: flux-system}, spec: {interval: 1m, url: '%s', ref: {branch: main}}}",
 		sourceAPI, name, world.RepositoryURL("app"))
 	source := object(sourceAPI, sourcev1.GitRepositoryKind, flux, name)
+	DeferCleanup(func(ctx SpecContext) { deleteAll(ctx, source) })
 	Eventually(ctx, condition(source, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 	return source
 }

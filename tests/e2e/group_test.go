@@ -28,7 +28,6 @@ import (
 	"time"
 
 	"code.gitea.io/sdk/gitea"
-	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
@@ -85,10 +84,12 @@ func (g *group) manifest(l line, name, more string) string {
 	return l.repositoryManifest(g.upstreamOf(l), g.name) + "\n---\n" + l.manifest(name, g.upstreamOf(l), g.name, more)
 }
 
-// establish makes the sources under an open gate, and waits until they have published what there is.
+// establish makes the sources under an open gate, and waits until they have published what there is. gate-controller, which hears of gates and
+// of sources by different watches, knows the gate by then: no source is held for a moment because its gate is missing.
 func (g *group) establish(ctx context.Context) {
 	GinkgoHelper()
 	turnGate(ctx, g.name, false)
+	Eventually(ctx, condition(object(gatingAPI, gatingv1.GateKind, flux, g.name), gatingv1.OpenCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 	for _, line := range g.lines {
 		apply(ctx, "%s", g.manifest(line, g.upstreamOf(line), ""))
 	}
@@ -131,24 +132,7 @@ func (g *group) fromGit(ctx context.Context) {
 // fromGit has Flux apply a repository, until the spec ends, with more in the spec of the Kustomization. It waits until that is ready.
 func fromGit(ctx context.Context, name, more string) *unstructured.Unstructured {
 	GinkgoHelper()
-	apply(ctx, `
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, url: '%[2]s', ref: {branch: main}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {interval: 24h, path: ./, prune: true, sourceRef: {kind: GitRepository, name: %[1]s}, %[3]s}
-`, name, world.RepositoryURL(name), more)
-	kustomization := object(kustomizeAPI, kustomizev1.KustomizationKind, flux, name)
-	DeferCleanup(func(ctx SpecContext) {
-		for _, obj := range []*unstructured.Unstructured{kustomization, object(sourceAPI, sourcev1.GitRepositoryKind, flux, name)} {
-			Expect(world.Client.Delete(ctx, obj)).To(Succeed())
-			Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())
-		}
-	})
+	kustomization := syncFrom(ctx, name, flux, "24h", "./", more)
 	Eventually(ctx, condition(kustomization, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 	return kustomization
 }

@@ -66,6 +66,11 @@ var _ = Describe("An interruption", Ordered, Serial, func() {
 		front, err := proxy.HTTP(world.Cluster.EventsAddr, events, func(*http.Request) bool { return false })
 		Expect(err).NotTo(HaveOccurred())
 		eventsAt = front.URL
+		DeferCleanup(func(ctx SpecContext) {
+			for i := range sources {
+				deleteAll(ctx, object(sourceAPI, sourcev1.GitRepositoryKind, flux, fmt.Sprintf("%s-%d", gate, i)))
+			}
+		})
 		for _, controller := range []*localcluster.Process{world.GateController, world.PipelineController} {
 			Expect(controller.Stop()).To(Succeed())
 			DeferCleanup(func(ctx SpecContext) { Expect(controller.Start(ctx)).To(Succeed()) })
@@ -197,7 +202,7 @@ spec:
 
 	It("by the death of both leaders leaves the rest to the other replicas", func(ctx SpecContext) {
 		election := []string{"--enable-leader-election",
-			"--leader-election-lease-duration=4s", "--leader-election-renew-deadline=3s", "--leader-election-retry-period=1s"}
+			"--leader-election-lease-duration=10s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=1s"}
 		// die runs two replicas, of which the one that leads is killed at one of its writes of such objects.
 		die := func(controller, path string, moment killproxy.Moment) <-chan killproxy.Death {
 			GinkgoHelper()
@@ -320,7 +325,7 @@ spec:
 		promoteFrom(ctx, "interrupted-three", "old-withdrawn", "PULL")
 		promote(ctx, "old-told", "strategy: {notification: {}}")
 		promote(ctx, "old-approved", "approvals: {required: 1}, PULL")
-		github.FailNext(http.MethodPost, "old-failed"+createCall, 1, githost.InternalServerError())
+		failure := github.FailNext(http.MethodPost, "old-failed"+createCall, githost.Always, githost.InternalServerError())
 		promote(ctx, "old-failed", "PULL")
 		expectOnePullRequest(ctx, "old-open")
 		expectOnePullRequest(ctx, "old-withdrawn")
@@ -336,6 +341,7 @@ spec:
 		runs(ctx, world.Client, "interrupted-three", "v3")
 		Eventually(ctx, closing).Should(Receive(BeNil()))
 		Expect(gates.Kill()).To(Succeed())
+		failure.Remove()
 
 		By("having it leave what an older one would have left")
 		for _, name := range []string{"old-open", "old-told", "old-failed", "old-withdrawn"} {

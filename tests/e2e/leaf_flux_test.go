@@ -18,7 +18,6 @@ package e2e
 import (
 	"fmt"
 
-	"code.gitea.io/sdk/gitea"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -42,22 +41,7 @@ images:
   newTag: %[2]s # {"$promotion": "flux-system:leaf-flux:%[1]s"}
 `, env, version)}
 	}
-	// sync has the Flux of a cluster reconcile an environment's overlay.
-	const sync = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: leaf-flux-%[1]s}
----
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: leaf-flux, namespace: leaf-flux-%[1]s}
-spec: {interval: 2s, url: '%[2]s', ref: {branch: main}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: leaf-flux, namespace: leaf-flux-%[1]s}
-spec: {interval: 24h, path: ./%[1]s, prune: true, targetNamespace: leaf-flux-%[1]s, sourceRef: {kind: GitRepository, name: leaf-flux}}
-`
+	const namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: leaf-flux-%s}}"
 	const role = `
 apiVersion: v1
 kind: ServiceAccount
@@ -90,8 +74,11 @@ subjects: [{kind: ServiceAccount, name: sluice, namespace: leaf-flux-prod}]
 		} {
 			Expect(world.Commit("leaf-flux", "Begin", files)).To(Succeed())
 		}
-		apply(ctx, sync, "dev", world.RepositoryURL("leaf-flux"))
-		Expect(leaf.Apply(ctx, fmt.Appendf(nil, sync, "prod", world.RepositoryURL("leaf-flux")))).To(Succeed())
+		// The Flux of either cluster reconciles an environment's overlay.
+		apply(ctx, namespace, "dev")
+		syncFrom(ctx, "leaf-flux", "leaf-flux-dev", "2s", "./dev", "targetNamespace: leaf-flux-dev")
+		Expect(leaf.Apply(ctx, fmt.Appendf(nil, namespace, "prod"))).To(Succeed())
+		Expect(leaf.Apply(ctx, []byte(syncOf("leaf-flux", "leaf-flux-prod", "2s", "./prod", "targetNamespace: leaf-flux-prod")))).To(Succeed())
 		Expect(leaf.Apply(ctx, fmt.Appendf(nil, role, "[]"))).To(Succeed())
 		allowWorkloads(ctx)
 		DeferCleanup(forbidWorkloads)
@@ -114,7 +101,7 @@ spec:
   promotion: {strategy: {pull-request: {type: gitea, url: '%s', baseBranch: main, secretRef: {name: fleet-credentials}}}}
 `, world.RepositoryURL("leaf-flux"))
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "leaf-flux"))).To(Succeed())
+			deleteAll(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "leaf-flux"))
 		})
 	})
 
@@ -131,10 +118,8 @@ spec:
 		Eventually(ctx, record("leaf-flux", "prod")).Should(haveState(pipelinesv1.PromotionCreated))
 		promotion, err := record("leaf-flux", "prod")(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(world.Merge("leaf-flux", promotion.PullRequest.Number)).To(Succeed())
+		mergeInGitea(ctx, "leaf-flux", promotion.PullRequest.Number)
 		Eventually(ctx, ready("leaf-flux")).Should(HaveField("Message", "every environment runs 1.1.0"))
-		all, _, err := world.Git.Client.ListRepoPullRequests(world.Git.Username, "leaf-flux", gitea.ListPullRequestsOptions{State: gitea.StateAll})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(all).To(HaveLen(1))
+		Expect(pullRequestsIn("leaf-flux")).To(HaveLen(1))
 	})
 })

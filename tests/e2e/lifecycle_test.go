@@ -192,8 +192,11 @@ spec: {interval: 24h, path: ./app, prune: true, targetNamespace: flux-system, so
 		By("looking at what there is to see of that")
 		for _, source := range g.sources() {
 			Expect(condition(source, meta.ReadyCondition)(ctx)).To(HaveField("Status", BeEquivalentTo("True")), "%s doesn't know of it", key(source))
-			_, err := content(source)(ctx)
-			Expect(err).To(MatchError(ContainSubstring("404 Not Found")), key(source))
+			// It serves artifacts a moment after it has begun to reconcile.
+			Eventually(ctx, func(ctx context.Context) error {
+				_, err := content(source)(ctx)
+				return err
+			}).Should(MatchError(ContainSubstring("404 Not Found")), key(source))
 		}
 		annotate(ctx, app, meta.ReconcileRequestAnnotation, version(1))
 		Eventually(ctx, condition(app, meta.ReadyCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")),

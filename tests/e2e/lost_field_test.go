@@ -25,6 +25,7 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,6 +126,9 @@ func loseGatesField(ctx context.Context, kinds ...string) (giveBack func(context
 		Eventually(ctx, func(ctx context.Context) (any, error) {
 			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano())
 			err := world.Client.Patch(ctx, touched, client.RawPatch(types.MergePatchType, patch))
+			if apierrors.IsNotFound(err) {
+				return nil, nil // another spec's, which was still being deleted
+			}
 			return touched.Object["spec"].(map[string]any)["gates"], err
 		}).Should(BeNil(), key(source))
 	}

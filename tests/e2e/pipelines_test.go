@@ -65,21 +65,7 @@ var _ = Describe("A promotion", Ordered, func() {
 			Expect(world.Release("service", version)).To(Succeed())
 		}
 		for namespace, version := range map[string]string{"one": "v2.0.0", "two": "v1.0.0"} {
-			apply(ctx, `
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s}
----
-apiVersion: source.toolkit.fluxcd.io/v1
-kind: GitRepository
-metadata: {name: service-%[1]s, namespace: flux-system}
-spec: {interval: 1m, url: '%[2]s', ref: {tag: %[3]s}}
----
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: service, namespace: %[1]s}
-spec: {interval: 1m, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: service-%[1]s, namespace: flux-system}}
-`, namespace, world.RepositoryURL("service"), version)
+			deploy(ctx, "service", namespace, version)
 			Eventually(ctx, field(object("v1", "ConfigMap", namespace, "app"), "data", "version")).Should(Equal(version))
 		}
 	})
@@ -388,6 +374,9 @@ spec:
   - {name: two, targets: [{namespace: two}]}
   promotion: {strategy: {notification: {}}}
 `)
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "notified"))).To(Succeed())
+		})
 		Eventually(ctx, record("notified", "two")).Should(And(haveState("succeeded"), HaveField("Attempts", BeEquivalentTo(1))))
 		Eventually(ctx, ready("notified")).Should(HaveField("Reason", "Promoted"))
 	})
@@ -444,11 +433,12 @@ spec:
 		repository("automatic", map[string]string{"app.yaml": marked("automatic")})
 		secret(ctx, "automatic", token)
 		gateOf(ctx, "automatic", false)
-		notYet := github.FailNext("PUT", "automatic/pulls/1/merge$", 1, githost.Respond(http.StatusMethodNotAllowed, nil, `{"message":"Required status check is expected."}`))
+		notYet := github.FailNext("PUT", "automatic/pulls/1/merge$", githost.Always, githost.Respond(http.StatusMethodNotAllowed, nil, `{"message":"Required status check is expected."}`))
 		pipelineWith(ctx, "automatic", ", merge: auto, mergeMethod: squash", ", gates: {refs: [automatic]}")
-		Eventually(ctx, notYet.Hits).Should(Equal(1))
+		Eventually(ctx, notYet.Hits).Should(BeNumerically(">=", 1))
 		gateOf(ctx, "automatic", true)
 		Eventually(ctx, commitStatus("automatic")).Should(HavePrefix("sluice/preconditions failure"))
+		notYet.Remove()
 		reconcile(ctx, "automatic", "while the gate is closed")
 		Expect(pull("automatic").State).To(Equal("open"))
 		gateOf(ctx, "automatic", false)
@@ -649,7 +639,7 @@ spec:
 		pipeline(ctx, "superseded", "")
 		Eventually(ctx, record("superseded", "two")).Should(haveState("created"))
 
-		Expect(world.Client.Patch(ctx, object(sourceAPI, sourcev1.GitRepositoryKind, flux, "service-one"),
+		Expect(world.Client.Patch(ctx, object(sourceAPI, sourcev1.GitRepositoryKind, flux, "one"),
 			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ref":{"tag":"v3.0.0"}}}`)))).To(Succeed())
 		Eventually(ctx, record("superseded", "two")).Should(And(haveState("created"), HaveField("Revision", HavePrefix("v3.0.0@"))))
 		all, err := github.PullRequests(owner, "superseded")

@@ -28,7 +28,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -49,8 +48,8 @@ var _ = Describe("Killing pipeline-controller", Ordered, func() {
 		gitHost, ca string
 		// promoted is the Pipeline whose calls count.
 		promoted atomic.Value
-		// accepted counts the notifications that notification-controller has accepted of it.
-		accepted atomic.Int32
+		// accepted counts the notifications that notification-controller has accepted.
+		accepted = &receipts{counts: map[string]int{}}
 	)
 
 	BeforeAll(func(ctx SpecContext) {
@@ -75,7 +74,7 @@ var _ = Describe("Killing pipeline-controller", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		gitHost, ca = host.URL, base64.StdEncoding.EncodeToString(killproxy.CA(host))
 		notification := func(r *http.Request) bool { return asksForPromotion(r, promoted.Load().(string)) }
-		events, err := proxy.HTTP(world.Cluster.EventsAddr, &acceptance{of: notification, count: &accepted}, notification)
+		events, err := proxy.HTTP(world.Cluster.EventsAddr, accepted, notification)
 		Expect(err).NotTo(HaveOccurred())
 
 		Expect(world.PipelineController.Stop()).To(Succeed())
@@ -104,7 +103,6 @@ var _ = Describe("Killing pipeline-controller", Ordered, func() {
 	promote := func(ctx context.Context, name, strategy string) {
 		GinkgoHelper()
 		promoted.Store(name)
-		accepted.Store(0)
 		apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1
 kind: Pipeline
@@ -147,13 +145,12 @@ spec:
 		Expect(branches).To(And(HaveLen(2), HaveKeyWithValue(promotion.PullRequest.Branch, promotion.PullRequest.HeadCommit)))
 	}
 
-	// atEveryCall has the controller die before and after the first call of a promotion, the second, and so on, until it gets
-	// through.
-	atEveryCall := func(ctx context.Context, prefix string, controller *localcluster.Process, prepare func(ctx context.Context, name string) string,
+	// atCalls has the controller die before and after the first call of a promotion, and every so many after that, until it gets through.
+	atCalls := func(ctx context.Context, every int, prefix string, controller *localcluster.Process, prepare func(ctx context.Context, name string) string,
 		done, expect func(ctx context.Context, name string)) {
 		GinkgoHelper()
 		deaths := 0
-		for call := 1; ; call++ {
+		for call := 1; ; call += every {
 			for _, carriedOut := range []bool{false, true} {
 				name := fmt.Sprintf("%s-%d-%t", prefix, call, carriedOut)
 				strategy := prepare(ctx, name)
@@ -174,7 +171,7 @@ spec:
 					case death = <-dead: // after all was done
 					default: // there is no such call any more
 						remove(ctx, name)
-						Expect(deaths).To(BeNumerically(">=", 6), "a promotion takes a few calls")
+						Expect(deaths*every).To(BeNumerically(">=", 6), "a promotion takes a few calls")
 						return
 					}
 				}
@@ -190,20 +187,24 @@ spec:
 		}
 	}
 
-	It("at any call of a promotion by pull request, and starting it again, leads to one pull request", func(ctx SpecContext) {
+	DescribeTable("and starting it again, leads to one pull request", func(ctx SpecContext, every int) {
 		done := func(ctx context.Context, name string) {
 			Eventually(ctx, record(name, "two")).Should(haveState("created"))
 		}
-		atEveryCall(ctx, "pulled", start(ctx, "pipeline-controller-killed"), byPullRequest, done, expectOnePullRequest)
-	})
+		prefix := fmt.Sprintf("pulled-%d", every)
+		atCalls(ctx, every, prefix, start(ctx, "pipeline-controller-killed"), byPullRequest, done, expectOnePullRequest)
+	},
+		Entry("at every third call of a promotion by pull request", 3),
+		Entry("at any call of a promotion by pull request", slow, 1),
+	)
 
 	It("at any call of a promotion by notification, and starting it again, leads to one accepted event", func(ctx SpecContext) {
 		prepare := func(context.Context, string) string { return "notification: {}" }
 		done := func(ctx context.Context, name string) {
 			Eventually(ctx, record(name, "two")).Should(haveState("succeeded"))
 		}
-		atEveryCall(ctx, "told", start(ctx, "pipeline-controller-killed-too"), prepare, done,
-			func(context.Context, string) { Expect(accepted.Load()).To(BeEquivalentTo(1)) })
+		atCalls(ctx, 1, "told", start(ctx, "pipeline-controller-killed-too"), prepare, done,
+			func(_ context.Context, name string) { Expect(accepted.of(name)).To(Equal(1)) })
 	})
 
 	It("at each attempt makes few of them, each after the backoff that the one before has left", func(ctx SpecContext) {
@@ -225,11 +226,11 @@ spec:
 			Expect(attempt).To(And(haveState("unattempted"), HaveField("Attempts", BeEquivalentTo(n+1)), HaveField("NextAttemptTime", Not(BeNil()))))
 			attempts = append(attempts, attempt)
 			Expect(controller.Start(ctx)).To(Succeed())
-			Eventually(ctx, condition(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name), meta.ReadyCondition)).Should(And(
-				HaveField("Reason", "PromotionFailed"),
-				HaveField("Message", "two: the last attempt to promote "+revision.Short(attempt.Revision)+" was interrupted; next attempt at "+
-					attempt.NextAttemptTime.UTC().Format(time.RFC3339))))
 		}
+		last := attempts[1]
+		Eventually(ctx, ready(name)).Should(And(HaveField("Reason", "PromotionFailed"),
+			HaveField("Message", "two: the last attempt to promote "+revision.Short(last.Revision)+" was interrupted; next attempt at "+
+				last.NextAttemptTime.UTC().Format(time.RFC3339))))
 		backoff := func(attempt pipelinesv1.PromotionRecord) time.Duration {
 			return attempt.NextAttemptTime.Sub(attempt.LastAttemptTime.Time)
 		}
@@ -248,8 +249,7 @@ spec:
 	It("in the middle of a promotion has another replica carry it on, to one pull request", func(ctx SpecContext) {
 		election := []string{"--enable-leader-election", "--leader-election-lease-duration=15s", "--leader-election-renew-deadline=10s"}
 		leader := start(ctx, "pipeline-controller-leader", election...)
-		lease := object("coordination.k8s.io/v1", "Lease", flux, "pipeline-controller-leader-election")
-		Eventually(ctx, field(lease, "spec", "holderIdentity")).ShouldNot(BeNil())
+		Eventually(ctx, metricsOf(leader)).Should(ContainSubstring(`leader_election_master_status{name="pipeline-controller-leader-election"} 1`))
 		start(ctx, "pipeline-controller-follower", election...)
 
 		// The call that opens the pull request is carried out, and its answer never arrives.
@@ -267,21 +267,6 @@ spec:
 		remove(ctx, "replicas")
 	})
 })
-
-// acceptance counts the requests of a kind that are accepted.
-type acceptance struct {
-	of    func(*http.Request) bool
-	count *atomic.Int32
-}
-
-func (a *acceptance) RoundTrip(r *http.Request) (*http.Response, error) {
-	counts := a.of(r)
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil && counts && response.StatusCode < 300 {
-		a.count.Add(1)
-	}
-	return response, err
-}
 
 // asksForPromotion reports whether a request carries the event that asks for the promotion of a Pipeline.
 func asksForPromotion(r *http.Request, pipeline string) bool {

@@ -76,7 +76,7 @@ spec: {interval: 24h, retryInterval: 5s, path: ./delivery, prune: true, wait: tr
 			HaveField("Message", MatchRegexp(`^prod: v2\.0\.0@sha1:[0-9a-f]{8} waits: `))))
 		_, err := run(ctx, "flux", "pipeline", "wait", "settling", "--timeout=1s")
 		Expect(err).To(MatchError(ContainSubstring("exit status 3")))
-		Expect(metrics(ctx, world.PipelineController)).To(ContainSubstring(
+		Eventually(ctx, metricsOf(world.PipelineController)).Should(ContainSubstring(
 			`sluice_pipeline_environment{environment="prod",name="settling",namespace="flux-system",state="Waiting"} 1`))
 	})
 

@@ -133,7 +133,11 @@ var _ = Describe("Each kind of source", Ordered, func() {
 			if kind.inheriting {
 				what += " of a gated HelmRepository"
 			}
-			It(fmt.Sprintf("publishes what its gates let out: %s by %s (%d)", what, how, i), func(ctx SpecContext) {
+			var labels Labels
+			if how == "annotation" && i > 0 && !kind.inheriting {
+				labels = slow // as of a GitRepository
+			}
+			It(fmt.Sprintf("publishes what its gates let out: %s by %s (%d)", what, how, i), labels, func(ctx SpecContext) {
 				obj := object(sourceAPI, kind.kind, flux, name)
 				digest := field(obj, "status", "artifact", "digest")
 				gate := func(suffix string, closed bool) {
@@ -184,6 +188,9 @@ var _ = Describe("Each kind of source", Ordered, func() {
 				gate("", true)
 				Expect(kind.release(name, "1.0.0")).To(Succeed())
 				gated("all", "")
+				DeferCleanup(func(ctx SpecContext) {
+					deleteAll(ctx, obj, object(sourceAPI, sourcev1.HelmRepositoryKind, flux, name))
+				})
 				staysBack(ctx)
 				Expect(digest(ctx)).To(BeNil())
 
@@ -232,6 +239,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 		})
 		apply(ctx, "%s", kinds[1].manifest("backstop", "", "gates: {refs: [backstop]}"))
 		obj := object(sourceAPI, sourcev1.OCIRepositoryKind, flux, "backstop")
+		DeferCleanup(func(ctx SpecContext) { deleteAll(ctx, obj) })
 		Eventually(func() (string, error) { return logOf("source-controller") }).Should(
 			MatchRegexp(`"backstop\\*" is forbidden:.* new artifact blocked: GatesOpen is not True for this generation`))
 		Expect(field(obj, "spec", "suspend")(ctx)).To(BeNil())
@@ -246,7 +254,9 @@ var _ = Describe("Each kind of source", Ordered, func() {
 	It("publishes when its annotation names no gates, be it of blanks", func(ctx SpecContext) {
 		Expect(kinds[1].release("blank", "1.0.0")).To(Succeed())
 		apply(ctx, "%s", kinds[1].manifest("blank", "gating.toolkit.fluxcd.io/gates: ' '", ""))
-		Eventually(ctx, field(object(sourceAPI, sourcev1.OCIRepositoryKind, flux, "blank"), "status", "artifact", "digest")).ShouldNot(BeNil())
+		obj := object(sourceAPI, sourcev1.OCIRepositoryKind, flux, "blank")
+		DeferCleanup(func(ctx SpecContext) { deleteAll(ctx, obj) })
+		Eventually(ctx, field(obj, "status", "artifact", "digest")).ShouldNot(BeNil())
 	})
 
 	It("stays as it is when its CRD loses spec.gates, and says so", func(ctx SpecContext) {
@@ -254,7 +264,9 @@ var _ = Describe("Each kind of source", Ordered, func() {
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: lost-field, namespace: flux-system}, spec: {closed: true}}")
 		apply(ctx, "%s", kinds[2].manifest("lost-field", "", "gates: {refs: [lost-field]}"))
 		obj := object(sourceAPI, sourcev1.BucketKind, flux, "lost-field")
-		Eventually(ctx, condition(obj, gatingv1.GatesOpenCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
+		DeferCleanup(func(ctx SpecContext) { deleteAll(ctx, obj) })
+		Eventually(ctx, field(obj, "spec", "suspend")).Should(Equal(true))
+		Eventually(ctx, condition(obj, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "GateClosed"))
 
 		By("taking the field from the CRD, as a plain flux install does")
 		giveBack := loseGatesField(ctx, sourcev1.BucketKind)

@@ -20,7 +20,6 @@ import (
 	"context"
 	"strings"
 
-	"code.gitea.io/sdk/gitea"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -32,12 +31,6 @@ import (
 var _ = Describe("A revision", Ordered, func() {
 	version := func(env string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return world.RunningVersion(ctx, env) }
-	}
-	pullRequests := func() []*gitea.PullRequest {
-		GinkgoHelper()
-		all, _, err := world.Git.Client.ListRepoPullRequests(world.Git.Username, "fleet", gitea.ListPullRequestsOptions{State: gitea.StateAll})
-		Expect(err).NotTo(HaveOccurred())
-		return all
 	}
 	// merge merges the pull request that promotes into an environment, after a look at what it changes.
 	merge := func(ctx context.Context, env string) {
@@ -52,7 +45,7 @@ var _ = Describe("A revision", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(after).To(Equal(strings.Replace(before, "tag: v1.0.0 #", "tag: v1.1.0 #", 1)), "only the marked value's bytes change")
 
-		Expect(world.Merge("fleet", promotion.PullRequest.Number)).To(Succeed())
+		mergeInGitea(ctx, "fleet", promotion.PullRequest.Number)
 		Eventually(ctx, version(env)).Should(Equal("v1.1.0"))
 		Eventually(ctx, record(playground.PipelineName, env)).Should(haveState("succeeded"))
 	}
@@ -62,7 +55,7 @@ var _ = Describe("A revision", Ordered, func() {
 			Eventually(ctx, version(env)).Should(Equal("v1.0.0"))
 		}
 		Eventually(ctx, ready(playground.PipelineName)).Should(HaveField("Reason", "UpToDate"))
-		Expect(pullRequests()).To(BeEmpty())
+		Expect(pullRequestsIn("fleet")).To(BeEmpty())
 	})
 
 	It("is kept from prod when the gate is closed with the flux CLI", func(ctx SpecContext) {
@@ -77,8 +70,9 @@ var _ = Describe("A revision", Ordered, func() {
 		Eventually(ctx, version("dev")).Should(Equal("v1.1.0"))
 		Eventually(ctx, record(playground.PipelineName, "staging")).Should(haveState("created"))
 
-		Expect(pullRequests()).To(HaveLen(1))
-		opened := pullRequests()[0]
+		all := pullRequestsIn("fleet")
+		Expect(all).To(HaveLen(1))
+		opened := all[0]
 		Expect(opened.Title).To(HavePrefix("Promote flux-system/app in staging to v1.1.0@sha1:"))
 		Expect(opened.Body).To(And(ContainSubstring("`v1.0.0@sha1:"), ContainSubstring("Sluice-Pipeline: flux-system/app\nSluice-Environment: staging\nSluice-Revision: v1.1.0@sha1:")))
 		Expect(version("staging")(ctx)).To(Equal("v1.0.0"), "nothing moves before the merge")
@@ -93,16 +87,16 @@ var _ = Describe("A revision", Ordered, func() {
 		Eventually(ctx, ready(playground.PipelineName)).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", waits)))
 		Expect(record(playground.PipelineName, "prod")(ctx)).To(And(haveState("unapproved"), HaveField("Preconditions",
 			ConsistOf(And(HaveField("Type", "Gates"), HaveField("Met", false), HaveField("Reason", "GateClosed"))))))
-		Expect(pullRequests()).To(HaveLen(1))
+		Expect(pullRequestsIn("fleet")).To(HaveLen(1))
 
 		table := func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "get", "gates,pipelines", "--namespace", flux)
 		}
 		Eventually(ctx, table).Should(MatchRegexp(`change-freeze +true +Closed +\S+ +2 +0 +end of quarter`), "it holds the source and the promotion")
 		Expect(table(ctx)).To(MatchRegexp(`app +app +True +prod: v1\.1\.0@sha1:[0-9a-f]{8} waits: gate change-freeze is closed`))
-		description, err := run(ctx, "kubectl", "describe", "pipeline", playground.PipelineName, "--namespace", flux)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(description).To(And(
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			return run(ctx, "kubectl", "describe", "pipeline", playground.PipelineName, "--namespace", flux)
+		}).Should(And(
 			ContainSubstring("gate change-freeze is closed (end of quarter)"),
 			MatchRegexp(`Normal +WaitingForPreconditions .* pipeline-controller +prod: `),
 			MatchRegexp(`Normal +Promoted .* pipeline-controller +staging: .* was merged`)))
@@ -114,7 +108,7 @@ var _ = Describe("A revision", Ordered, func() {
 		Expect(out).To(ContainSubstring("gate change-freeze is open"))
 		merge(ctx, "prod")
 		Eventually(ctx, ready(playground.PipelineName)).Should(HaveField("Reason", "UpToDate"))
-		Expect(pullRequests()).To(HaveLen(2))
+		Expect(pullRequestsIn("fleet")).To(HaveLen(2))
 	})
 
 	It("leaves a record of what happened", func(ctx SpecContext) {

@@ -29,6 +29,7 @@ import (
 	"testing"
 	"time"
 
+	"code.gitea.io/sdk/gitea"
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
@@ -36,6 +37,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,14 +69,22 @@ var (
 	pipelinesAPI = pipelinesv1.GroupVersion.String()
 )
 
+// slow is on specs that take long, and of whose kind there is a shorter one without it. make soak runs them, and whoever asks for them by
+// -ginkgo.label-filter or -ginkgo.focus.
+var slow = Label("slow")
+
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Sluice")
+	suite, reporter := GinkgoConfiguration()
+	if suite.LabelFilter == "" && len(suite.FocusStrings)+len(suite.FocusFiles) == 0 {
+		suite.LabelFilter = "!" + slow[0]
+	}
+	RunSpecs(t, "Sluice", suite, reporter)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	ctrl.SetLogger(logr.Discard())
-	SetDefaultEventuallyTimeout(90 * time.Second)
+	SetDefaultEventuallyTimeout(3 * time.Minute) // what takes seconds, on a machine that is busy with other things
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	SetDefaultConsistentlyDuration(6 * time.Second)
 	SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
@@ -173,6 +183,72 @@ kind: Kustomization
 metadata: {name: %[4]s, namespace: %[1]s}
 spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourceRef: {kind: GitRepository, name: %[1]s, namespace: flux-system}}
 `, namespace, world.RepositoryURL(app), version, app)
+}
+
+// syncOf is what has Flux apply a directory of a repository's branch main, in a namespace: as often as the interval says, or when it is
+// asked to. More is added to the spec of the Kustomization.
+func syncOf(repository, namespace, interval, path, more string) string {
+	return fmt.Sprintf(`
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: %[1]s, namespace: %[2]s}
+spec: {interval: %[3]s, url: '%[4]s', ref: {branch: main}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: %[1]s, namespace: %[2]s}
+spec: {interval: 24h, retryInterval: 1s, path: %[5]s, prune: true, sourceRef: {kind: GitRepository, name: %[1]s}, %[6]s}
+`, repository, namespace, interval, world.RepositoryURL(repository), path, more)
+}
+
+// syncFrom has Flux apply that until the spec, or the container of specs, ends. Then what was applied is gone too.
+func syncFrom(ctx context.Context, repository, namespace, interval, path, more string) *unstructured.Unstructured {
+	GinkgoHelper()
+	apply(ctx, "%s", syncOf(repository, namespace, interval, path, more))
+	kustomization := object(kustomizeAPI, kustomizev1.KustomizationKind, namespace, repository)
+	DeferCleanup(func(ctx SpecContext) {
+		deleteAll(ctx, kustomization)
+		deleteAll(ctx, object(sourceAPI, sourcev1.GitRepositoryKind, namespace, repository))
+	})
+	return kustomization
+}
+
+// deleteAll deletes those of the objects that are there, and waits until they are gone.
+func deleteAll(ctx context.Context, objects ...*unstructured.Unstructured) {
+	GinkgoHelper()
+	for _, obj := range objects {
+		Expect(client.IgnoreNotFound(world.Client.Delete(ctx, obj))).To(Succeed())
+	}
+	for _, obj := range objects {
+		Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil(), obj.GetName())
+	}
+}
+
+// pullRequestsIn lists all pull requests of a repository on Gitea.
+func pullRequestsIn(repository string) []*gitea.PullRequest {
+	GinkgoHelper()
+	all, _, err := world.Git.Client.ListRepoPullRequests(world.Git.Username, repository, gitea.ListPullRequestsOptions{State: gitea.StateAll})
+	Expect(err).NotTo(HaveOccurred())
+	return all
+}
+
+// mergeInGitea merges a pull request as a person. Gitea looks for conflicts anew after each push to either branch, and refuses to merge before
+// it knows.
+func mergeInGitea(ctx context.Context, repository string, number int64) {
+	GinkgoHelper()
+	Eventually(ctx, func() error { return world.Merge(repository, number) }).Should(Succeed())
+}
+
+// may returns a function that tells whether a ServiceAccount in the namespace of Flux may do something, for Eventually: the API server
+// hears of Roles and their bindings a moment after they are written.
+func may(account string, do authorizationv1.ResourceAttributes) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: fmt.Sprintf("system:serviceaccount:%s:%s", flux, account), ResourceAttributes: &do,
+		}}
+		err := world.Client.Create(ctx, review)
+		return review.Status.Allowed, err
+	}
 }
 
 // object is an object of any kind in the namespace of Flux, or in another one.

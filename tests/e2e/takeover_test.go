@@ -55,7 +55,6 @@ var _ = Describe("gate-controller as its Deployment runs it", Ordered, func() {
 		GinkgoHelper()
 		turnGate(ctx, name, false)
 		source := ungatedSource(ctx, name)
-		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", name)
 		gatesAre = func(ctx context.Context) (any, error) {
 			condition, err := condition(source, gatingv1.GatesOpenCondition)(ctx)

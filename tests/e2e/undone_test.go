@@ -95,7 +95,6 @@ var _ = Describe("A gate that is undone", func() {
 		})).To(Succeed())
 		kustomization := fromGit(ctx, "reopened", "")
 		source := ungatedSource(ctx, "reopened-source")
-		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, source)).To(Succeed()) })
 		annotate(ctx, source, gatingv1.GatesAnnotation, "reopened")
 		_, err = run(ctx, "flux", "close", "gate", "reopened", "--reason=end of quarter")
 		Expect(err).NotTo(HaveOccurred())
