@@ -1,5 +1,5 @@
 # make demo   shows Sluice at work on this machine
-# make test   runs all tests but those that need pods, which make e2e runs
+# make test   runs all tests but those that need pods, which make e2e runs, and those that take long, which make soak runs
 # They build what they need, from Go modules, into bin/. The first time that takes some minutes.
 
 BIN := $(CURDIR)/bin
@@ -23,7 +23,7 @@ demo: binaries build ## Show one revision travel from dev to prod, and a gate ho
 	@$(BIN)/sluice-local $(ARGS)
 
 .PHONY: test
-test: binaries build ## Run all tests but those of make e2e.
+test: binaries build ## Run all tests but those of make e2e and make soak.
 	@hack/build.sh flux-cli
 	go test -count=1 -timeout 45m $(MODULES:%=./%/...) $(ARGS)
 
@@ -41,9 +41,12 @@ e2e: ## Run the tests that need pods or networks, on a node of this machine. As 
 	go build -o $(BIN)/pipeline-controller ./pipeline-controller
 	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode ./tests/leafnet $(ARGS)
 
-# A test of an hour, whose length DURATION changes. SEED repeats what was chosen at random. It ends by itself, whatever it takes to settle.
+# First the specs that take long, which make test leaves out. Then a test of an hour, whose length DURATION changes. SEED repeats what was
+# chosen at random. It ends by itself, whatever it takes to settle.
 .PHONY: soak
-soak: binaries build ## Have Sluice at work for an hour, with hostile hosts and random kills, on Linux. DURATION=10m for a short one.
+soak: binaries build ## Run the tests that take long: Sluice at work for an hour, with hostile hosts and random kills, on Linux. DURATION=10m for a short one.
+	@hack/build.sh flux-cli
+	go test -count=1 -timeout 45m ./tests/e2e -ginkgo.label-filter=slow
 	go test -count=1 -timeout 0 -v -tags soak ./tests/soak $(ARGS)
 
 .PHONY: binaries

@@ -34,15 +34,9 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// moments are those at which gate-controller is killed, once while it holds the sources and once while it releases them. Either
-// takes more than twenty writes: a hold or a release of each, then its condition, and the status of the gate.
-var moments = []killproxy.Moment{
-	{Call: 1}, {Call: 1, Done: true}, {Call: 2}, {Call: 4, Done: true}, {Call: 7},
-	{Call: 9, Done: true}, {Call: 12}, {Call: 15, Done: true}, {Call: 18}, {Call: 20, Done: true},
-}
-
+// Either closing or opening takes more than twenty writes: a hold or a release of each source, then its condition, and the status of the gate.
 var _ = Describe("Killing gate-controller", func() {
-	It("at any moment of closing or opening, and starting it again, ends in the right state", func(ctx SpecContext) {
+	DescribeTable("while it holds the sources, and while it releases them, and starting it again, ends in the right state", func(ctx SpecContext, moments ...killproxy.Moment) {
 		up := startUpstream(ctx)
 		controller, killAt := killableController(ctx)
 
@@ -52,7 +46,7 @@ var _ = Describe("Killing gate-controller", func() {
 			l.slug += "-2"
 			all = append(all, l)
 		}
-		g := newGroup(ctx, "crash", all)
+		g := newGroup(ctx, fmt.Sprintf("crash-%d", len(moments)), all)
 		g.publish(ctx, 0)
 		g.establish(ctx)
 		counted := func(held int) {
@@ -120,7 +114,12 @@ var _ = Describe("Killing gate-controller", func() {
 		for _, source := range gated {
 			Eventually(ctx, traces(source)).Should(BeEmpty(), key(source))
 		}
-	})
+	},
+		Entry("at its beginning, middle and end", killproxy.Moment{Call: 1, Done: true}, killproxy.Moment{Call: 9}, killproxy.Moment{Call: 18, Done: true}),
+		Entry("at any moment", slow, killproxy.Moment{Call: 1}, killproxy.Moment{Call: 1, Done: true}, killproxy.Moment{Call: 2}, killproxy.Moment{Call: 4, Done: true},
+			killproxy.Moment{Call: 7}, killproxy.Moment{Call: 9, Done: true}, killproxy.Moment{Call: 12}, killproxy.Moment{Call: 15, Done: true},
+			killproxy.Moment{Call: 18}, killproxy.Moment{Call: 20, Done: true}),
+	)
 })
 
 // killableController runs gate-controller, in place of the suite's, so that it can be killed at a moment of its work.
