@@ -3,7 +3,7 @@
 # They build what they need, from Go modules, into bin/. The first time that takes some minutes.
 
 BIN := $(CURDIR)/bin
-MODULES := api runtime gate-controller pipeline-controller flux-cli-plugin tests cmd
+MODULES := api runtime gate-controller pipeline-controller flux-cli-plugin release tests cmd
 
 VERBS := open close approve gate pipeline
 
@@ -37,7 +37,8 @@ e2e: ## Run the tests that need pods or networks, on a node of this machine. As 
 	@test "$$(uname) $$(id -u)" = "Linux 0" || { echo "make e2e runs containers, which takes Linux and root: sudo make e2e" >&2; exit 1; }
 	@hack/build.sh controlplane flux node
 	@mkdir -p $(BIN)/node
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./gate-controller ./pipeline-controller ./flux-cli-plugin ./tests/localnode/...
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./tests/localnode/...
+	@$(MAKE) images PLATFORMS=linux/$$(go env GOARCH) REGISTRY=
 	go build -o $(BIN)/pipeline-controller ./pipeline-controller
 	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode ./tests/leafnet $(ARGS)
 
@@ -65,6 +66,19 @@ build: ## Build Sluice.
 	go build -o $(BIN)/flux-sluice ./flux-cli-plugin
 	go build -o $(BIN)/sluice-local ./cmd/sluice-local
 	@$(foreach verb,$(VERBS),ln -sf ../flux-sluice $(BIN)/plugins/flux-$(verb);)
+
+##@ Release
+
+# A release is the version that is given here, and nothing else: no file has it.
+VERSION ?= v0.0.0-dev
+REVISION ?= $(shell git rev-parse HEAD)
+release = go run ./release $(1) -version $(VERSION) -revision $(REVISION) -dir $(BIN)/release $(if $(REGISTRY),-registry $(REGISTRY))
+
+.PHONY: images
+images: ## Write images, and manifests that name them, to bin/release. VERSION, PLATFORMS. With REGISTRY=host/path, push them there.
+	$(call release,images) $(if $(PLATFORMS),-platforms $(PLATFORMS))
+	$(if $(REGISTRY),@hack/build.sh flux-cli)
+	$(if $(REGISTRY),$(call release,push))
 
 ##@ Develop
 

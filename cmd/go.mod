@@ -113,3 +113,5 @@ require (
 replace github.com/sluice-toolkit/sluice/api => ../api
 
 replace github.com/sluice-toolkit/sluice/tests => ../tests
+
+replace github.com/sluice-toolkit/sluice/release => ../release

@@ -11,6 +11,7 @@ require (
 	github.com/sluice-toolkit/sluice/api v0.0.0
 	github.com/sluice-toolkit/sluice/runtime v0.0.0
 	github.com/spf13/pflag v1.0.10
+	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
 	k8s.io/api v0.36.4
 	k8s.io/apimachinery v0.36.4
 	k8s.io/client-go v0.36.4

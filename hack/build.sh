@@ -17,6 +17,8 @@
 #
 #   hack/build.sh NAME...     NAME: controlplane, node, flux, gitea, flux-cli
 #
+# For another platform than this machine's, PLATFORM=linux/arm64 hack/build.sh flux-cli builds bin/flux-cli/linux_arm64/flux.
+#
 # What is there already, from the same go.mod, go.sum and script, is not built again.
 # Programs in the directory KUBEBUILDER_ASSETS, when it is set, are used instead of building them.
 
@@ -35,6 +37,7 @@ fail() {
 module_of() {
 	case $1 in
 	node) echo controlplane ;; # Kubernetes too, so that a node is never of another version than its control plane.
+	flux-cli-*) echo flux-cli ;; # the same, for a platform
 	*) echo "$1" ;;
 	esac
 }
@@ -280,8 +283,12 @@ build_gitea() {
 }
 
 build_flux_cli() {
-	local kubectl manifests module version source=$work/flux-cli
-	if is_current flux-cli flux; then
+	local kubectl manifests module version name=flux-cli file=flux source=$work/flux-cli
+	if [ -n "$PLATFORM" ]; then
+		name=flux-cli-${PLATFORM/\//_}
+		file=flux-cli/${PLATFORM/\//_}/flux
+	fi
+	if is_current "$name" "$file"; then
 		return
 	fi
 
@@ -306,9 +313,10 @@ build_flux_cli() {
 	for manifests in rbac policies; do
 		"$kubectl" kustomize "manifests/$manifests" >"cmd/flux/manifests/$manifests.yaml"
 	done
-	CGO_ENABLED=0 compile flux-cli "$source/out" ./cmd/flux -- -ldflags "-s -w -X main.VERSION=${version#v}"
-	mv out/flux "$bin/flux"
-	record flux-cli
+	GOOS=${PLATFORM%/*} GOARCH=${PLATFORM#*/} CGO_ENABLED=0 compile "$name" "$source/out" ./cmd/flux -- -ldflags "-s -w -X main.VERSION=${version#v}"
+	mkdir -p "$(dirname "$bin/$file")"
+	mv out/flux "$bin/$file"
+	record "$name"
 }
 
 clean_up() {
@@ -326,6 +334,8 @@ for name in "$@"; do
 	*) fail "knows no '$name', only controlplane, node, flux, gitea and flux-cli" ;;
 	esac
 done
+
+PLATFORM=${PLATFORM:-}
 
 mkdir -p "$bin"
 # Beside the result, so that each program appears in its place complete, by a rename.

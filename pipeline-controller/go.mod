@@ -24,6 +24,7 @@ require (
 	github.com/spf13/pflag v1.0.10
 	gitlab.com/gitlab-org/api/client-go/v2 v2.64.0
 	golang.org/x/crypto v0.56.0
+	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
 	golang.org/x/net v0.57.0
 	golang.org/x/sync v0.22.0
 	golang.org/x/time v0.15.0
@@ -211,3 +212,5 @@ replace github.com/sluice-toolkit/sluice/api => ../api
 replace github.com/sluice-toolkit/sluice/tests => ../tests
 
 replace github.com/sluice-toolkit/sluice/runtime => ../runtime
+
+replace github.com/sluice-toolkit/sluice/release => ../release

@@ -25,6 +25,11 @@ import (
 	"path/filepath"
 	"time"
 
+	// The image has neither time zones nor certificate authorities.
+	_ "time/tzdata"
+
+	_ "golang.org/x/crypto/x509roots/fallback"
+
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	fluxcontroller "github.com/fluxcd/pkg/runtime/controller"
 	flag "github.com/spf13/pflag"

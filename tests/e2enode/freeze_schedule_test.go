@@ -188,7 +188,7 @@ func gates(name string) authorizationv1.ResourceAttributes {
 // applySample applies one of the samples, for as long as the container or spec runs.
 func applySample(ctx context.Context, sample string) {
 	GinkgoHelper()
-	dir := filepath.Join(root, "config/samples", sample)
+	dir := filepath.Join(manifests, "samples", sample)
 	kubectl(ctx, "apply", "--kustomize", dir)
 	DeferCleanup(func(ctx SpecContext) { kubectl(ctx, "delete", "--kustomize", dir) })
 }

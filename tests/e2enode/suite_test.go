@@ -22,13 +22,10 @@ package e2enode
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -50,12 +47,16 @@ import (
 )
 
 const (
-	// root is the repository's, from this directory.
-	root = "../.."
 	flux = localcluster.FluxNamespace
+
+	// kubectlImage is what config/samples/freeze-schedule-kubectl runs.
+	kubectlImage = "registry.k8s.io/kubectl:v1.36.3"
 )
 
 var (
+	// manifests is the directory of the release's.
+	manifests string
+
 	cluster *localcluster.Cluster
 	node    *localnode.Node
 	admin   client.Client
@@ -95,12 +96,17 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	admin, err = client.New(cluster.Config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
-	for _, dir := range []string{"config/default", "config/samples/freeze-schedule", "config/samples/freeze-schedule-kubectl"} {
-		importImages(ctx, dir)
-	}
+	images, err := cluster.Program("release/images")
+	Expect(err).NotTo(HaveOccurred(), "`make images` builds them")
+	Expect(node.Import(ctx, images)).To(Succeed())
+	program, err := cluster.Program("kubectl")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(node.ImportProgram(ctx, kubectlImage, program, "/bin/kubectl", "")).To(Succeed())
+	manifests, err = cluster.Program("release/manifests")
+	Expect(err).NotTo(HaveOccurred())
 	// Stricter than Flux's own install, whose namespace only warns.
 	kubectl(ctx, "label", "namespace", flux, "pod-security.kubernetes.io/enforce=restricted")
-	kubectl(ctx, "apply", "--server-side", "--kustomize", filepath.Join(root, "config/default"))
+	kubectl(ctx, "apply", "--server-side", "--kustomize", filepath.Join(manifests, "default"))
 })
 
 var _ = ReportAfterEach(func(report SpecReport) {
@@ -132,30 +138,4 @@ func kubectl(ctx context.Context, args ...string) string {
 	out, err := kubectlCommand(ctx, args...).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "kubectl %s: %s", strings.Join(args, " "), out)
 	return string(out)
-}
-
-var imageLine = regexp.MustCompile(`(?m)^ *(?:- )?image: (\S+)$`)
-
-// importImages gives the node the images that a kustomization names, under those names.
-func importImages(ctx context.Context, dir string) {
-	GinkgoHelper()
-	for _, match := range imageLine.FindAllStringSubmatch(kubectl(ctx, "kustomize", filepath.Join(root, dir)), -1) {
-		image, err := imageOf(match[1])
-		Expect(err).NotTo(HaveOccurred())
-		Expect(node.Import(ctx, image)).To(Succeed())
-	}
-}
-
-// imageOf makes the image of a name from the program here: as our Dockerfile says, or as Kubernetes publishes kubectl.
-func imageOf(name string) (localnode.Image, error) {
-	program, _, _ := strings.Cut(path.Base(name), ":")
-	if program == "kubectl" {
-		binary, err := cluster.Program("kubectl")
-		return localnode.Image{Name: name, Program: binary, Entrypoint: []string{"/bin/kubectl"}}, err
-	}
-	binary, err := cluster.Program(filepath.Join("node", program))
-	if err != nil {
-		return localnode.Image{}, fmt.Errorf("%w: `make e2e` builds it", err)
-	}
-	return localnode.FromDockerfile(filepath.Join(root, program, "Dockerfile"), name, binary)
 }

@@ -102,7 +102,7 @@ func Start(ctx context.Context, cluster *localcluster.Cluster, services ...Servi
 	if err != nil {
 		return nil, err
 	}
-	return n, n.Import(ctx, Image{Name: pauseImage, Program: pause, Entrypoint: []string{"/pause"}, User: "65535:65535"})
+	return n, n.ImportProgram(ctx, pauseImage, pause, "/pause", "65535:65535")
 }
 
 // Stop ends the node and everything that runs on it, at once. The API server still lists it. It may be called more than once.

@@ -41,8 +41,8 @@ import (
 
 const (
 	eventually = time.Minute
-	// image has kubectl, which can both call and be called.
-	image = "sluice.local/kubectl:1"
+	// kubectlImage has kubectl, which can both call and be called.
+	kubectlImage = "sluice.local/kubectl:1"
 )
 
 // TestMain lets the test's own program be the one that starts a node and is killed.
@@ -75,7 +75,7 @@ func TestNode(t *testing.T) {
 	t.Cleanup(func() { NewWithT(t).Expect(node.Stop()).To(Succeed()) })
 	program, err := cluster.Program("kubectl")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(node.Import(ctx, Image{Name: image, Program: program, Entrypoint: []string{"/bin/kubectl"}, User: "65532:65532"})).To(Succeed())
+	g.Expect(node.ImportProgram(ctx, kubectlImage, program, "/bin/kubectl", "65532:65532")).To(Succeed())
 
 	kubectl := func(g Gomega, args ...string) string {
 		command := exec.CommandContext(ctx, program, append([]string{"--kubeconfig=" + cluster.Kubeconfig}, args...)...)
@@ -84,7 +84,7 @@ func TestNode(t *testing.T) {
 		return string(out)
 	}
 	logOf := func(g Gomega, pod string, args ...string) string {
-		kubectl(g, append([]string{"run", pod, "--image=" + image, "--restart=Never", "--"}, args...)...)
+		kubectl(g, append([]string{"run", pod, "--image=" + kubectlImage, "--restart=Never", "--"}, args...)...)
 		kubectl(g, "wait", "pod/"+pod, "--for=jsonpath={.status.phase}=Succeeded", "--timeout=1m")
 		return kubectl(g, "logs", pod)
 	}
@@ -108,7 +108,7 @@ spec:
     image: %s
     args: [proxy, --address=0.0.0.0, --accept-hosts=.*]
     readinessProbe: {httpGet: {port: 8001, path: /version}, periodSeconds: 1}
-`, image))).To(Succeed())
+`, kubectlImage))).To(Succeed())
 		kubectl(g, "wait", "pod/serves", "--for=condition=Ready", "--timeout=1m")
 		g.Expect(kubectl(g, "exec", "serves", "--", "/bin/kubectl", "version", "--client")).To(ContainSubstring("Client Version"))
 	})
