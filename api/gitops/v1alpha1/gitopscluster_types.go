@@ -24,28 +24,28 @@ import (
 // GitopsClusterKind is the kind of a GitopsCluster.
 const GitopsClusterKind = "GitopsCluster"
 
-// GitopsClusterSpec says where the kubeconfig of the cluster is: in exactly one of two places.
+// GitopsClusterSpec defines where the kubeconfig of the cluster is. Exactly one field must be set.
 type GitopsClusterSpec struct {
-	// SecretRef names a Secret in the namespace of the GitopsCluster that holds a kubeconfig, under the key 'value', 'value.yaml' or
-	// 'kubeconfig'.
+	// SecretRef names a Secret in the namespace of the GitopsCluster that contains a kubeconfig, under the key 'value',
+	// 'value.yaml' or 'kubeconfig'.
 	// +optional
 	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
 
-	// CAPIClusterRef names a Cluster of Cluster API in the namespace of the GitopsCluster. Its kubeconfig is in the Secret that is
-	// named like it, with the suffix '-kubeconfig'.
+	// CAPIClusterRef names a Cluster of Cluster API in the namespace of the GitopsCluster. Its kubeconfig is in the
+	// Secret of the same name with the suffix '-kubeconfig'.
 	// +optional
 	CAPIClusterRef *meta.LocalObjectReference `json:"capiClusterRef,omitempty"`
 }
 
-// GitopsClusterStatus is the observed state of a GitopsCluster. Sluice does not write it. Where something else sets the condition
-// 'Ready' to False, the cluster is not read.
+// GitopsClusterStatus is the observed state of a GitopsCluster. Sluice does not write it. If the condition 'Ready' is
+// False, Sluice does not connect to the cluster.
 type GitopsClusterStatus struct {
 	// Conditions of the GitopsCluster.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// GitopsCluster stands for a cluster that targets of Pipelines can be in.
+// GitopsCluster represents a cluster that targets of Pipelines can refer to.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -55,7 +55,7 @@ type GitopsCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says where the kubeconfig is.
+	// Spec defines where the kubeconfig is.
 	// +optional
 	Spec GitopsClusterSpec `json:"spec,omitempty"`
 

@@ -14,8 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package v1alpha1 holds the GitopsCluster API of gitops.weave.works: an object that stands for a cluster and names the Secret with
-// its kubeconfig. It is an existing API, which others fill in and reconcile too. Sluice reads it and never writes it.
+// Package v1alpha1 contains the GitopsCluster API of gitops.weave.works, which represents a cluster and names the
+// Secret with its kubeconfig. The API exists independently of Sluice, and other controllers reconcile it. Sluice only
+// reads it.
 // +kubebuilder:object:generate=true
 // +groupName=gitops.weave.works
 package v1alpha1

@@ -31,50 +31,50 @@ const (
 	// PromotionApprovalKind is the kind of a PromotionApproval.
 	PromotionApprovalKind = "PromotionApproval"
 
-	// ApprovalPipelineField selects the PromotionApprovals of a Pipeline, in lists of them.
+	// ApprovalPipelineField is the field selector for the PromotionApprovals of a Pipeline.
 	ApprovalPipelineField = "spec.pipelineRef.name"
 
-	// ApproveVerb on a Pipeline is what RBAC has to allow those who approve its promotions.
+	// ApproveVerb is the RBAC verb on a Pipeline that users need to approve its promotions.
 	ApproveVerb = "approve"
 )
 
-// PromotionApprovalSpec says who approves what. It can't be changed.
+// PromotionApprovalSpec defines what is approved, and by whom. It is immutable.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an approval can't be changed: delete it, and approve anew"
 type PromotionApprovalSpec struct {
 	// PipelineRef names the Pipeline, in the namespace of the approval.
 	// +required
 	PipelineRef meta.LocalObjectReference `json:"pipelineRef"`
 
-	// Environment that may be promoted into.
+	// Environment that the approved revision is promoted into.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[\p{L}\p{N}][\p{L}\p{M}\p{N}_.:+-]*$`
 	// +required
 	Environment string `json:"environment"`
 
-	// Revision that may be promoted, exactly as status.environments[].waitingApproval.revision of the Pipeline names it. Another name of
-	// the same digest is not approved by that. It has no non-printable characters.
+	// Revision that is approved, exactly as in status.environments[].waitingApproval.revision of the Pipeline. It does
+	// not approve another name of the same digest. It must not contain non-printable characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$`
 	// +required
 	Revision string `json:"revision"`
 
-	// ApprovedBy is the user name of who approves, as the API server knows it ('kubectl auth whoami'). Nobody can approve in
-	// another's name.
+	// ApprovedBy is the user name of the approver, as the API server reports it ('kubectl auth whoami'). Approving in
+	// the name of another user is denied.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	ApprovedBy string `json:"approvedBy"`
 
-	// Comment for those who read it later.
+	// Comment on the approval.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Comment string `json:"comment,omitempty"`
 }
 
-// PromotionApproval is one person's approval of the promotion of one revision into one environment. It belongs to its Pipeline,
-// and is deleted when another revision takes the place of the approved one.
+// PromotionApproval is one user's approval of the promotion of one revision into one environment. It is owned by its
+// Pipeline, and is deleted when another revision replaces the approved one.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=sluice
 // +kubebuilder:selectablefield:JSONPath=`.spec.pipelineRef.name`
@@ -87,7 +87,7 @@ type PromotionApproval struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says who approves what.
+	// Spec defines what is approved, and by whom.
 	// +required
 	Spec PromotionApprovalSpec `json:"spec"`
 }
@@ -100,8 +100,8 @@ type PromotionApprovalList struct {
 	Items           []PromotionApproval `json:"items"`
 }
 
-// NewPromotionApproval makes the approval of a promotion. Its name follows from who approves what, so that approving twice is
-// approving once.
+// NewPromotionApproval returns the approval of a promotion. Its name is derived from the spec, so approving twice has
+// no further effect.
 func NewPromotionApproval(namespace string, spec PromotionApprovalSpec) *PromotionApproval {
 	return &PromotionApproval{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: approvalName(spec)},
@@ -109,8 +109,8 @@ func NewPromotionApproval(namespace string, spec PromotionApprovalSpec) *Promoti
 	}
 }
 
-// Concerns reports whether the approval is one of the Pipeline's, and not of a deleted one of the same name, with which Kubernetes will
-// delete it.
+// Concerns reports whether the approval belongs to the Pipeline. An approval that is owned by a deleted Pipeline of the
+// same name does not: Kubernetes deletes it with its owner.
 func (a *PromotionApproval) Concerns(pipeline *Pipeline) bool {
 	if a.Namespace != pipeline.Namespace || a.Spec.PipelineRef.Name != pipeline.Name {
 		return false
@@ -120,17 +120,17 @@ func (a *PromotionApproval) Concerns(pipeline *Pipeline) bool {
 	})
 }
 
-// Repeats reports whether the approval is of the same promotion by the same person as another one, whatever their comments.
+// Repeats reports whether both approvals are of the same promotion by the same user. Comments are ignored.
 func (s PromotionApprovalSpec) Repeats(other PromotionApprovalSpec) bool {
 	s.Comment = other.Comment
 	return s == other
 }
 
-// approvalName hashes each part with its length before it, so that no two approvals share a name.
+// approvalName hashes each part after its length, so no two approvals share a name.
 func approvalName(spec PromotionApprovalSpec) string {
 	hash := sha256.New()
 	for _, part := range []string{spec.PipelineRef.Name, spec.Environment, spec.Revision, spec.ApprovedBy} {
-		_ = binary.Write(hash, binary.BigEndian, uint64(len(part))) // a hash takes everything
+		_ = binary.Write(hash, binary.BigEndian, uint64(len(part))) // writing to a hash never fails
 		hash.Write([]byte(part))
 	}
 	const hashed, longestName = 20, 253

@@ -17,62 +17,64 @@ limitations under the License.
 package v1alpha1
 
 const (
-	// SharedSourceCondition is True while environments take their revision from one source. Where promotions are configured, the Pipeline is
-	// stalled for that reason. It is left out otherwise.
+	// SharedSourceCondition is True while environments take their revision from the same source. It is absent
+	// otherwise. If promotions are configured, the Pipeline is stalled.
 	SharedSourceCondition = "SharedSource"
-	// PromotionPendingCondition is True exactly while the first environment isn't settled on one revision, so that there
-	// is nothing to promote yet.
+	// PromotionPendingCondition is True while the first environment has not settled on a revision, so there is nothing
+	// to promote yet.
 	PromotionPendingCondition = "PromotionPending"
 
-	// SettledCondition is True when every environment runs the revision that travels through the Pipeline. Its message names the first
-	// one that doesn't.
+	// SettledCondition is True when every environment runs the revision that the Pipeline promotes. Its message names
+	// the first environment that does not.
 	SettledCondition = "Settled"
 
-	// EnvironmentNotReadyReason says that the targets of an environment are not all ready on one revision.
+	// EnvironmentNotReadyReason means that the targets of an environment are not all ready on one revision.
 	EnvironmentNotReadyReason = "EnvironmentNotReady"
-	// TargetNotReadableReason says that a target's state is not known, so that nothing can be decided past it.
+	// TargetNotReadableReason means that the state of a target is unknown, so nothing is decided for later
+	// environments.
 	TargetNotReadableReason = "TargetNotReadable"
-	// RollingOutReason says that a promoted revision has reached an environment but not settled there.
+	// RollingOutReason means that a promoted revision has reached an environment but has not settled there.
 	RollingOutReason = "RollingOut"
-	// WaitingForPreconditionsReason says that a promotion waits for its gates or approvals.
+	// WaitingForPreconditionsReason means that a promotion waits for its gates or approvals.
 	WaitingForPreconditionsReason = "WaitingForPreconditions"
-	// PullRequestOpenReason says that a promotion waits for its pull request to be merged.
+	// PullRequestOpenReason means that a promotion waits for its pull request to be merged.
 	PullRequestOpenReason = "PullRequestOpen"
-	// PromotingReason says that a promotion is about to be attempted.
+	// PromotingReason means that a promotion is about to be attempted.
 	PromotingReason = "Promoting"
-	// PromotedReason says that a promotion was carried out and its environment has yet to run the revision.
+	// PromotedReason means that a promotion succeeded and its environment does not run the revision yet.
 	PromotedReason = "Promoted"
-	// PromotionFailedReason says that the last attempt at a promotion failed and will be repeated.
+	// PromotionFailedReason means that the last attempt at a promotion failed and will be retried.
 	PromotionFailedReason = "PromotionFailed"
-	// PromotionAbandonedReason says that a promotion's pull request was closed without being merged.
+	// PromotionAbandonedReason means that the pull request of a promotion was closed without being merged.
 	PromotionAbandonedReason = "PromotionAbandoned"
-	// TooManyApprovalsReason says that nothing is promoted until approvals of the Pipeline have been deleted.
+	// TooManyApprovalsReason means that nothing is promoted until approvals of the Pipeline are deleted.
 	TooManyApprovalsReason = "TooManyApprovals"
-	// NoPromotionReason says that an environment doesn't run the revision and that the Pipeline has no promotion for it.
+	// NoPromotionReason means that an environment does not run the revision and has no promotion configured.
 	NoPromotionReason = "NoPromotion"
-	// PullRequestUnknownReason says that the Git host doesn't tell what became of a pull request.
+	// PullRequestUnknownReason means that the Git host does not report the state of a pull request.
 	PullRequestUnknownReason = "PullRequestUnknown"
-	// SuspendedReason says that the Pipeline is suspended.
+	// SuspendedReason means that the Pipeline is suspended.
 	SuspendedReason = "Suspended"
-	// EnvironmentReadyReason says that the targets of an environment are all ready on one revision.
+	// EnvironmentReadyReason means that the targets of an environment are all ready on one revision.
 	EnvironmentReadyReason = "EnvironmentReady"
-	// RolledBackReason says that an environment had settled on the revision and runs something else.
+	// RolledBackReason means that an environment had settled on the revision and now runs another one.
 	RolledBackReason = "RolledBack"
-	// UpToDateReason says that every environment runs the revision.
+	// UpToDateReason means that every environment runs the revision.
 	UpToDateReason = "UpToDate"
-	// InvalidSpecReason says that the Pipeline can't be acted on until its spec is corrected.
+	// InvalidSpecReason means that the Pipeline is not reconciled until its spec is corrected.
 	InvalidSpecReason = "InvalidSpec"
-	// SharedSourceReason says that environments take their revision from one source, so that it says nothing of what each of them runs.
+	// SharedSourceReason means that environments take their revision from the same source, so the source does not show
+	// what each environment runs.
 	SharedSourceReason = "SharedSource"
-	// PromotionLoopReason says that the first environment follows the branch that promotions are merged into, so that each would be a new
-	// revision to promote.
+	// PromotionLoopReason means that the first environment follows the branch that promotions are merged into, so each
+	// merge would be a new revision to promote.
 	PromotionLoopReason = "PromotionLoop"
 )
 
-// The types of preconditions, as PreconditionStatus.Type names them.
+// Types of preconditions, see PreconditionStatus.Type.
 const (
-	// GatesPrecondition asks for the gates of the promotion to be open.
+	// GatesPrecondition is met when the gates of the promotion are open.
 	GatesPrecondition = "Gates"
-	// ApprovalPrecondition asks for as many people's approval as the promotion requires.
+	// ApprovalPrecondition is met when the promotion has all required approvals.
 	ApprovalPrecondition = "Approval"
 )

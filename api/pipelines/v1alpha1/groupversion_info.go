@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package v1alpha1 holds the Pipeline API of pipelines.weave.works. Every manifest that was valid for the controller which
-// introduced this API is valid here; what Sluice adds are optional fields.
+// Package v1alpha1 contains the Pipeline API of pipelines.weave.works. Every manifest that was valid for the controller
+// that introduced this API is valid here. Sluice only adds optional fields.
 // +kubebuilder:object:generate=true
 // +groupName=pipelines.weave.works
 package v1alpha1

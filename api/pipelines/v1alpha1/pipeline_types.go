@@ -32,15 +32,15 @@ const (
 	// PipelineKind is the kind of a Pipeline.
 	PipelineKind = "Pipeline"
 
-	// PipelineFinalizer keeps a deleted Pipeline until its open pull requests were closed, for a minute at most.
+	// PipelineFinalizer keeps a deleted Pipeline until its open pull requests are closed, for at most one minute.
 	PipelineFinalizer = "finalizers.pipelines.weave.works"
 
-	// WebhookAnnotation holds when a webhook last had the Pipeline's pull requests looked at.
+	// WebhookAnnotation is the time of the last webhook that triggered a check of the Pipeline's pull requests.
 	WebhookAnnotation = "pipelines.weave.works/webhookReceivedAt"
 )
 
-// MaxEnvironments and MaxTargets are how many environments a Pipeline can have, and how many targets in all of them together. A Pipeline
-// that was stored before the schema limited them may have more.
+// MaxEnvironments and MaxTargets limit the environments of a Pipeline, and the targets of all its environments
+// together. A Pipeline that was stored before the schema had these limits may exceed them.
 const (
 	MaxEnvironments = 64
 	MaxTargets      = 512
@@ -50,43 +50,46 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.environments.map(e, size(e.targets)).sum() <= 512",message="all environments together can have at most 512 targets"
 // +kubebuilder:validation:XValidation:rule="has(self.promotion) || self.environments.all(e, !has(e.promotion) || has(e.promotion.strategy))",message="an environment's promotion without a strategy takes that of spec.promotion, and there is none: add spec.promotion, or give the environment's promotion a strategy"
 type PipelineSpec struct {
-	// AppRef names the application object that every target of the Pipeline holds in its own namespace. It may be of any
-	// kind that has a 'Ready' condition and a 'status.lastAppliedRevision', besides Flux's HelmRelease. With 'revision.expr' it may be of
-	// any kind outside of the core group; Kubernetes' own, such as Deployment, are ready when kstatus says so.
+	// AppRef names the application object of every target, in the target's namespace. It can be a Flux HelmRelease, or
+	// any kind with a 'Ready' condition and a 'status.lastAppliedRevision'. With 'revision.expr' it can be any kind
+	// outside the core group. Kubernetes' own kinds, such as Deployment, are ready when kstatus reports them as
+	// current.
 	// +kubebuilder:validation:XValidation:rule="size(self.apiVersion) <= 317 && size(self.kind) <= 63 && size(self.name) <= 253",message="the apiVersion can have at most 317 characters, the kind 63, and the name 253"
 	// +required
 	AppRef LocalAppReference `json:"appRef"`
 
-	// Revision says what counts as the revision of an application object. By default it is what Flux last applied: the revision of a
-	// Kustomization's source, or the version of a HelmRelease's chart.
+	// Revision defines what counts as the revision of an application object. Defaults to the revision that Flux last
+	// applied: the revision of a Kustomization's source, or the version of a HelmRelease's chart.
 	// +optional
 	Revision *RevisionSpec `json:"revision,omitempty"`
 
-	// Suspend stops the Pipeline: nothing is promoted, and open pull requests are left as they are. Defaults to false.
+	// Suspend stops all promotions. Open pull requests are left as they are. Defaults to false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// Environments are the stations of a revision, in order. The revision that settles in the first one travels through
-	// the others. The list may be empty, and has at most 64 environments. The names are unique.
+	// Environments that a revision passes through, in order. A revision that settles in the first environment is
+	// promoted into the others. The list may be empty and has at most 64 environments. Their names are unique.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=name
 	// +required
 	Environments []Environment `json:"environments"`
 
-	// Promotion says how a revision gets into every environment that has no promotion of its own. Its strategy is required.
-	// Without any, the Pipeline only shows what runs where.
+	// Promotion into every environment that has no promotion of its own. Its strategy is required. If it is absent, the
+	// Pipeline only reports what runs in each environment.
 	// +kubebuilder:validation:XValidation:rule="has(self.strategy)",message="strategy is required: pull-request or notification"
 	// +optional
 	Promotion *Promotion `json:"promotion,omitempty"`
 }
 
-// RevisionSpec says what counts as the revision of an application object.
+// RevisionSpec defines what counts as the revision of an application object.
 type RevisionSpec struct {
-	// Expr is an expression in CEL (https://cel.dev) that makes the revision, a string, of the application object, which is called
-	// 'object': "object.spec.images[0].newTag", say. It has the string functions charAt, indexOf, lastIndexOf, lowerAscii, split,
-	// substring, trim and upperAscii, and optional fields ("object.?spec.?images"); only whole numbers can be added. A target whose object it fails for, or makes no
-	// word of up to 500 bytes of, is unknown. Whoever may read the Pipeline sees what it makes.
+	// Expr is a CEL expression (https://cel.dev) that returns the revision of the application object as a string. The
+	// object is available as 'object', as in "object.spec.images[0].newTag". The string functions charAt, indexOf,
+	// lastIndexOf, lowerAscii, split, substring, trim and upperAscii are available, and optional fields
+	// ("object.?spec.?images"). Only integers can be added. If the expression fails for a target's object, or does not
+	// return a word of at most 500 bytes, the target's state is unknown. The result is visible to everyone who can read
+	// the Pipeline.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.contains('object')",message="the expression must take the revision from 'object', such as object.spec.images[0].newTag"
@@ -94,29 +97,29 @@ type RevisionSpec struct {
 	Expr string `json:"expr"`
 }
 
-// Environment is one station of a revision.
+// Environment is one stage of a Pipeline.
 type Environment struct {
-	// Name of the environment, such as 'dev' or 'prod'. It consists of letters, digits and '_', '.', ':', '+', '-', and begins with a
-	// letter or digit.
+	// Name of the environment, such as 'dev' or 'prod'. It consists of letters, digits and '_', '.', ':', '+', '-', and
+	// starts with a letter or digit.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[\p{L}\p{N}][\p{L}\p{M}\p{N}_.:+-]*$`
 	// +required
 	Name string `json:"name"`
 
-	// Targets are the places that make up this environment.
-	// An environment without targets is skipped; as the first one it keeps the Pipeline pending.
-	// All environments together have at most 512 targets.
+	// Targets of the environment. An environment without targets is skipped. If it is the first environment, the
+	// Pipeline stays pending. All environments together have at most 512 targets.
 	// +kubebuilder:validation:MaxItems=512
 	// +required
 	Targets []Target `json:"targets"`
 
-	// Promotion says how a revision gets into this environment. It replaces spec.promotion, of which only the strategy is taken if this
-	// has none.
+	// Promotion into this environment. It replaces spec.promotion. If it has no strategy, the strategy of
+	// spec.promotion applies.
 	// +optional
 	Promotion *Promotion `json:"promotion,omitempty"`
 
-	// Settle says when the environment has settled on a revision: 'together' (default), when all its targets are ready on it at the
-	// same time, or 'individually', when each of them was ready on it at some time, for environments that are never all ready at once.
+	// Settle defines when the environment has settled on a revision. With 'together' (default), all targets must be
+	// ready on it at the same time. With 'individually', each target must have been ready on it at some time. Use
+	// 'individually' for environments whose targets are never all ready at once.
 	// +kubebuilder:default=together
 	// +optional
 	Settle SettleMode `json:"settle,omitempty"`
@@ -127,81 +130,82 @@ const longestEnvironmentName = 128
 // environmentName is the pattern of Environment.Name.
 var environmentName = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{M}\p{N}_.:+-]*$`)
 
-// HasValidName reports whether the schema allows the environment's name. An environment that was stored before the schema restricted
-// names may have any other.
+// HasValidName reports whether the name matches the schema. An environment that was stored before the schema restricted
+// names may have any name.
 func (e *Environment) HasValidName() bool {
 	return utf8.RuneCountInString(e.Name) <= longestEnvironmentName && environmentName.MatchString(e.Name)
 }
 
-// SettleMode says when an environment has settled on a revision.
+// SettleMode defines when an environment has settled on a revision.
 // +kubebuilder:validation:Enum=together;individually
 type SettleMode string
 
 const (
-	// SettleTogether asks for all targets to be ready on the revision at the same time.
+	// SettleTogether requires all targets to be ready on the revision at the same time.
 	SettleTogether SettleMode = "together"
-	// SettleIndividually asks for each target to have been ready on the revision at some time.
+	// SettleIndividually requires each target to have been ready on the revision at some time.
 	SettleIndividually SettleMode = "individually"
 )
 
-// Target is a namespace of a cluster, in which the application object is looked up.
+// Target is a namespace of a cluster that contains the application object.
 type Target struct {
 	// Namespace of the application object.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Namespace string `json:"namespace"`
 
-	// ClusterRef names the cluster of the application object. Defaults to the cluster that the Pipeline is in.
+	// ClusterRef names the cluster of the application object. Defaults to the cluster of the Pipeline.
 	// +kubebuilder:validation:XValidation:rule="(!has(self.apiVersion) || size(self.apiVersion) <= 317) && size(self.name) <= 253 && (!has(self.__namespace__) || size(self.__namespace__) <= 63)",message="the apiVersion can have at most 317 characters, the name 253, and the namespace 63"
 	// +optional
 	ClusterRef *CrossNamespaceClusterReference `json:"clusterRef,omitempty"`
 }
 
-// Promotion says how a revision gets into an environment, and what it has to wait for.
+// Promotion defines how a revision is promoted into an environment, and its preconditions.
 type Promotion struct {
-	// Manual makes each promotion wait for a person's approval. Defaults to false.
+	// Manual requires an approval for each promotion. Defaults to false.
 	// +optional
 	Manual bool `json:"manual,omitempty"`
 
-	// Approvals says how many approvals each promotion waits for, and which count. Defaults to one if Manual is true, else to none.
+	// Approvals defines how many approvals each promotion requires, and which approvals count. Defaults to one approval
+	// if Manual is true, and to none otherwise.
 	// +optional
 	Approvals *Approvals `json:"approvals,omitempty"`
 
-	// Gates hold promotions back while they are closed.
+	// Gates that block promotions while they are closed.
 	// +optional
 	Gates *gatingv1.GateReferences `json:"gates,omitempty"`
 
-	// Strategy is the means of promotion: exactly one of 'pull-request' and 'notification'. An environment's promotion takes that of
-	// spec.promotion, 'secretRef' included, if it is left out or empty here.
+	// Strategy of the promotion: exactly one of 'pull-request' and 'notification'. If the strategy of an environment's
+	// promotion is absent or empty, the strategy of spec.promotion applies, including its 'secretRef'.
 	// +optional
 	Strategy Strategy `json:"strategy,omitzero"`
 
-	// PullRequest is refused: it belongs to the strategy.
+	// PullRequest is rejected here: it belongs to the strategy.
 	// +kubebuilder:validation:XValidation:rule="false",message="pull-request belongs to the strategy: write strategy: {pull-request: {url: ..., baseBranch: ..., secretRef: {name: ...}}}"
 	// +optional
 	PullRequest *Misplaced `json:"pull-request,omitempty"`
 
-	// Notification is refused: it belongs to the strategy.
+	// Notification is rejected here: it belongs to the strategy.
 	// +kubebuilder:validation:XValidation:rule="false",message="notification belongs to the strategy: write strategy: {notification: {}}"
 	// +optional
 	Notification *Misplaced `json:"notification,omitempty"`
 }
 
-// Misplaced is a field in a place where it would go unread. The schema refuses it, and knows of its content only so that it isn't
-// dropped, or refused with a message that doesn't help.
+// Misplaced is a field in a place where it would have no effect. The schema rejects it. It preserves unknown fields,
+// because the API server would otherwise drop the field or reject it with a message that does not help.
 // +kubebuilder:pruning:PreserveUnknownFields
 type Misplaced struct{}
 
-// Approvals says how many approvals a promotion waits for, and which count.
+// Approvals defines how many approvals a promotion requires, and which approvals count.
 type Approvals struct {
-	// Required is how many different people have to approve.
+	// Required is the number of different users that must approve.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16
 	// +required
 	Required int32 `json:"required"`
 
-	// HTTP says whether approvals by HTTP count. Defaults to true: all of them together count as one person. Where it is false, a person
-	// with the 'hmac-key' can't count as a second one, and requests for approval are refused.
+	// HTTP defines whether approvals by HTTP count. Defaults to true. All approvals by HTTP together count as one user.
+	// If false, requests for approval are rejected, so a user with the 'hmac-key' cannot count as a second one.
 	// +optional
 	HTTP *bool `json:"http,omitempty"`
 }
@@ -211,7 +215,7 @@ func (p *Promotion) CountsHTTP() bool {
 	return p.Approvals == nil || p.Approvals.HTTP == nil || *p.Approvals.HTTP
 }
 
-// RequiredApprovals returns how many different people have to approve each promotion.
+// RequiredApprovals returns the number of different users that must approve each promotion.
 func (p *Promotion) RequiredApprovals() int {
 	switch {
 	case p.Approvals != nil:
@@ -222,13 +226,13 @@ func (p *Promotion) RequiredApprovals() int {
 	return 0
 }
 
-// Strategy is the means of promotion: exactly one of PullRequest and Notification.
+// Strategy of a promotion: exactly one of PullRequest and Notification.
 type Strategy struct {
-	// PullRequest promotes by a pull request that sets the fields marked for the environment.
+	// PullRequest promotes with a pull request that sets the fields marked for the environment.
 	// +optional
 	PullRequest *PullRequestPromotion `json:"pull-request,omitempty"`
 
-	// Notification promotes by an event that is posted to Flux's notification-controller.
+	// Notification promotes with an event that is sent to Flux's notification-controller.
 	// +optional
 	Notification *NotificationPromotion `json:"notification,omitempty"`
 
@@ -237,11 +241,11 @@ type Strategy struct {
 	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
 }
 
-// GitProviderType is a kind of Git host.
+// GitProviderType is the type of a Git host.
 type GitProviderType string
 
 const (
-	// GitHub is github.com, or GitHub Enterprise at any other host.
+	// GitHub is github.com or GitHub Enterprise.
 	GitHub GitProviderType = "github"
 	// GitLab is gitlab.com or a self-hosted GitLab.
 	GitLab GitProviderType = "gitlab"
@@ -249,119 +253,121 @@ const (
 	BitbucketServer GitProviderType = "bitbucket-server"
 	// AzureDevOps is Azure DevOps.
 	AzureDevOps GitProviderType = "azure-devops"
-	// Gitea is a Gitea or Forgejo.
+	// Gitea is Gitea or Forgejo.
 	Gitea GitProviderType = "gitea"
 )
 
-// PullRequestPromotion promotes by a pull request.
+// PullRequestPromotion promotes with a pull request.
 type PullRequestPromotion struct {
-	// Type is the kind of Git host. It may be left out where the URL tells: for github.com, gitlab.com, dev.azure.com and
-	// visualstudio.com.
+	// Type of the Git host. Optional for github.com, gitlab.com, dev.azure.com and visualstudio.com, where the URL
+	// determines it.
 	// +kubebuilder:validation:Enum=github;gitlab;bitbucket-server;azure-devops;gitea
 	// +optional
 	Type GitProviderType `json:"type,omitempty"`
 
-	// URL is the HTTPS or SSH address of the repository that holds the marked fields.
+	// URL is the HTTPS or SSH address of the repository that contains the marked fields.
 	// +kubebuilder:validation:MaxLength=512
 	// +required
 	URL string `json:"url"`
 
-	// BaseBranch is the branch that the pull request is to be merged into.
+	// BaseBranch is the branch that the pull request is merged into.
 	// +kubebuilder:validation:MaxLength=255
 	// +required
 	BaseBranch string `json:"baseBranch"`
 
-	// Path is where markers are looked for: a directory, with all that is below it, or a file. It begins at the root of the repository, as
-	// './apps/prod' does. Defaults to the whole repository.
+	// Path to search for markers: a file, or a directory including its subdirectories. It is relative to the root of
+	// the repository, such as './apps/prod'. Defaults to the whole repository.
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^/|//|(^|/)[.][.](/|$)|/[.](/|$)|[[:cntrl:]]')",message="path must begin at the root of the repository and have no '..', such as ./apps/prod"
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// SecretRef names a Secret in the Pipeline's namespace: 'username' and 'password' for Git, 'token' for the API of the
-	// Git host, each standing in for the other when it is absent, and 'ca.crt' or 'caFile' for a host with a CA of its own.
-	// On GitHub, the keys of a GitHub App, as Flux names them, can take the place of a token: 'githubAppID',
-	// 'githubAppInstallationID' and 'githubAppPrivateKey'.
+	// SecretRef names a Secret in the Pipeline's namespace. 'username' and 'password' are used for Git, 'token' for the
+	// API of the Git host. If one of 'password' and 'token' is absent, the other one is used for both. 'ca.crt' or
+	// 'caFile' is the CA certificate of a Git host with its own CA. On GitHub, a GitHub App can be used instead of a
+	// token. Its keys are the same as in Flux: 'githubAppID', 'githubAppInstallationID' and 'githubAppPrivateKey'.
 	// +kubebuilder:validation:XValidation:rule="size(self.name) <= 253",message="the name can have at most 253 characters"
 	// +required
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 
-	// Commit says who commits are by, and what signs them.
+	// Commit defines the author and the signature of commits.
 	// +optional
 	Commit *CommitSettings `json:"commit,omitempty"`
 
-	// Labels are put on pull requests, on Git hosts that have labels.
+	// Labels of pull requests, on Git hosts that support labels.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=255
 	// +optional
 	Labels []string `json:"labels,omitempty"`
 
-	// Reviewers are asked to review pull requests, by their names on the Git host. A team of GitHub is named 'org/team'.
+	// Reviewers of pull requests, by their user names on the Git host. On GitHub, 'org/team' names a team.
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=255
 	// +optional
 	Reviewers []string `json:"reviewers,omitempty"`
 
-	// Draft opens pull requests as drafts, which can't be merged until a person says that they are ready. Defaults to false.
+	// Draft opens pull requests as drafts, which cannot be merged until a person marks them as ready. Defaults to
+	// false.
 	// +optional
 	Draft bool `json:"draft,omitempty"`
 
-	// Merge says who merges pull requests: people ('manual', the default), or Sluice ('auto') once the Git host says that it
-	// can be merged, as long as all preconditions hold and nobody else has pushed to its branch.
+	// Merge defines who merges pull requests. With 'manual' (default), people merge them. With 'auto', Sluice merges a
+	// pull request once the Git host allows it, if all preconditions are met and nobody else has pushed to its branch.
 	// +optional
 	Merge MergeMode `json:"merge,omitempty"`
 
-	// MergeMethod is how Sluice merges: 'merge' (default), 'squash' or 'rebase'.
+	// MergeMethod that Sluice uses: 'merge' (default), 'squash' or 'rebase'.
 	// +optional
 	MergeMethod MergeMethod `json:"mergeMethod,omitempty"`
 }
 
 const longestPath = 255
 
-// invalidPath matches what the schema refuses for PullRequestPromotion.Path.
+// invalidPath matches the values of PullRequestPromotion.Path that the schema rejects.
 var invalidPath = regexp.MustCompile(`^/|//|(^|/)[.][.](/|$)|/[.](/|$)|[[:cntrl:]]`)
 
-// HasValidPath reports whether the schema allows the path.
+// HasValidPath reports whether the path matches the schema.
 func (p *PullRequestPromotion) HasValidPath() bool {
 	return utf8.RuneCountInString(p.Path) <= longestPath && !invalidPath.MatchString(p.Path)
 }
 
-// MergeMode says who merges pull requests.
+// MergeMode defines who merges pull requests.
 // +kubebuilder:validation:Enum=manual;auto
 type MergeMode string
 
 const (
 	// MergeManual leaves merging to people.
 	MergeManual MergeMode = "manual"
-	// MergeAuto merges once the Git host allows it.
+	// MergeAuto merges pull requests once the Git host allows it.
 	MergeAuto MergeMode = "auto"
 )
 
-// MergeMethod is how the commits of a pull request get into the base branch.
+// MergeMethod defines how the commits of a pull request are added to the base branch.
 // +kubebuilder:validation:Enum=merge;squash;rebase
 type MergeMethod string
 
 const (
-	// MergeCommit adds a commit with two parents.
+	// MergeCommit adds a merge commit with two parents.
 	MergeCommit MergeMethod = "merge"
-	// MergeSquash makes one commit of all.
+	// MergeSquash combines all commits into one.
 	MergeSquash MergeMethod = "squash"
-	// MergeRebase makes the commits anew on top of the base branch.
+	// MergeRebase rebases the commits onto the base branch.
 	MergeRebase MergeMethod = "rebase"
 )
 
-// CommitSettings say who commits are by, and what signs them. They are written as in Flux's ImageUpdateAutomation.
+// CommitSettings define the author and the signature of commits. The fields are the same as in Flux's
+// ImageUpdateAutomation.
 type CommitSettings struct {
 	// Author of commits. Defaults to Sluice.
 	// +optional
 	Author *CommitUser `json:"author,omitempty"`
 
-	// SigningKey signs commits. Without one, commits are not signed.
+	// SigningKey signs commits. If it is absent, commits are not signed.
 	// +optional
 	SigningKey *SigningKey `json:"signingKey,omitempty"`
 }
 
-// CommitUser is who commits are by.
+// CommitUser is the author of commits.
 type CommitUser struct {
 	// Name of the author. Defaults to 'Sluice'.
 	// +kubebuilder:validation:Pattern=`^[^<>\n\x00]*$`
@@ -374,7 +380,7 @@ type CommitUser struct {
 	Email string `json:"email"`
 }
 
-// SigningKeyType is the format of a key that signs commits.
+// SigningKeyType is the format of a signing key.
 // +kubebuilder:validation:Enum=gpg;ssh
 type SigningKeyType string
 
@@ -385,10 +391,11 @@ const (
 	SigningKeySSH SigningKeyType = "ssh"
 )
 
-// SigningKey names the Secret of a key that signs commits.
+// SigningKey refers to the key that signs commits.
 type SigningKey struct {
-	// SecretRef names a Secret in the Pipeline's namespace. For 'gpg': 'git.asc', an armored private key, and 'passphrase' if it
-	// has one. For 'ssh': 'identity', a private key, and 'password' if it has one.
+	// SecretRef names a Secret in the Pipeline's namespace. For 'gpg', it contains an armored private key in 'git.asc',
+	// and its 'passphrase' if it has one. For 'ssh', it contains a private key in 'identity', and its 'password' if it
+	// has one.
 	// +required
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 
@@ -398,7 +405,7 @@ type SigningKey struct {
 	Type SigningKeyType `json:"type,omitempty"`
 }
 
-// NotificationPromotion promotes by an event. It has no settings.
+// NotificationPromotion promotes with an event. It has no settings.
 type NotificationPromotion struct{}
 
 // PipelineStatus is the observed state of a Pipeline.
@@ -406,7 +413,7 @@ type PipelineStatus struct {
 	meta.ReconcileRequestStatus `json:",inline"`
 	meta.ForceRequestStatus     `json:",inline"`
 
-	// ObservedGeneration is the generation of the Pipeline that this status describes.
+	// ObservedGeneration is the last generation of the Pipeline that was reconciled.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -416,18 +423,19 @@ type PipelineStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Revision is the one that travels through the Pipeline: all targets of the first environment are ready on it.
-	// It is empty while the first environment isn't settled.
+	// Revision that is promoted through the environments. All targets of the first environment are ready on it. It is
+	// empty while the first environment has not settled.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// Environments holds the state of each environment by its name.
+	// Environments is the state of each environment, by name.
 	// +optional
 	Environments map[string]*EnvironmentStatus `json:"environments,omitempty"`
 }
 
-// RevisionInto returns the revision that a promotion into an environment is of, by the name that is written, shown and approved. A
-// promotion that was attempted keeps its name, though the one of the run changes to another of the same digest.
+// RevisionInto returns the revision of a promotion into an environment, by the name that is written, shown and
+// approved. A promotion that was attempted keeps its name, even if the Pipeline's revision changes to another name of
+// the same digest.
 func (s *PipelineStatus) RevisionInto(env string) string {
 	status := s.Environments[env]
 	if status == nil || status.Promotion == nil || status.Promotion.Superseded || !status.Promotion.IsOf(s.Revision) {
@@ -436,90 +444,96 @@ func (s *PipelineStatus) RevisionInto(env string) string {
 	return status.Promotion.Revision
 }
 
-// EnvironmentState is where an environment stands on the way of the revision that travels through the Pipeline.
+// EnvironmentState is the state of an environment, relative to the revision that the Pipeline promotes.
 // +kubebuilder:validation:Enum=Current;Skipped;NotReady;Unknown;Behind;Waiting;Promoting;PullRequestOpen;Promoted;RollingOut;RolledBack;Failed;Abandoned;NotPromoted;Suspended;Invalid
 type EnvironmentState string
 
 const (
-	// EnvironmentCurrent has settled on the revision.
+	// EnvironmentCurrent means that the environment has settled on the revision.
 	EnvironmentCurrent EnvironmentState = "Current"
-	// EnvironmentSkipped has no targets, so that the revision goes past it.
+	// EnvironmentSkipped means that the environment has no targets, so the revision skips it.
 	EnvironmentSkipped EnvironmentState = "Skipped"
-	// EnvironmentNotReady is the first environment while it has not settled on any revision, so there is nothing to promote.
+	// EnvironmentNotReady means that the first environment has not settled on a revision, so there is nothing to
+	// promote.
 	EnvironmentNotReady EnvironmentState = "NotReady"
-	// EnvironmentUnknown has a target that can't be read.
+	// EnvironmentUnknown means that a target cannot be read.
 	EnvironmentUnknown EnvironmentState = "Unknown"
-	// EnvironmentBehind waits for an environment before it.
+	// EnvironmentBehind means that the environment waits for an earlier one.
 	EnvironmentBehind EnvironmentState = "Behind"
-	// EnvironmentWaiting is promoted into once all preconditions are met.
+	// EnvironmentWaiting means that the promotion waits for its preconditions.
 	EnvironmentWaiting EnvironmentState = "Waiting"
-	// EnvironmentPromoting is being promoted into, or is next, or has another promotion withdrawn first.
+	// EnvironmentPromoting means that the promotion is in progress, is queued, or waits for the withdrawal of another
+	// promotion.
 	EnvironmentPromoting EnvironmentState = "Promoting"
-	// EnvironmentPullRequestOpen has a pull request that waits to be merged.
+	// EnvironmentPullRequestOpen means that the pull request waits to be merged.
 	EnvironmentPullRequestOpen EnvironmentState = "PullRequestOpen"
-	// EnvironmentPromoted had the promotion carried out, and has yet to run the revision.
+	// EnvironmentPromoted means that the promotion succeeded and the environment does not run the revision yet.
 	EnvironmentPromoted EnvironmentState = "Promoted"
-	// EnvironmentRollingOut runs the revision in part, or isn't ready on it.
+	// EnvironmentRollingOut means that some targets run the revision, or that not all targets are ready on it.
 	EnvironmentRollingOut EnvironmentState = "RollingOut"
-	// EnvironmentRolledBack had settled on the revision and runs something else. Promoting the revision again is a person's decision.
+	// EnvironmentRolledBack means that the environment had settled on the revision and now runs another one. It takes a
+	// person to promote the revision again.
 	EnvironmentRolledBack EnvironmentState = "RolledBack"
-	// EnvironmentFailed is not promoted into until somebody mends what the message names. Attempts go on.
+	// EnvironmentFailed means that the promotion cannot continue until the problem named in the message is fixed. It is
+	// retried.
 	EnvironmentFailed EnvironmentState = "Failed"
-	// EnvironmentAbandoned had its pull request closed without being merged. Nothing more is attempted for the revision.
+	// EnvironmentAbandoned means that the pull request was closed without being merged. The revision is not promoted
+	// again.
 	EnvironmentAbandoned EnvironmentState = "Abandoned"
-	// EnvironmentNotPromoted doesn't run the revision, and has no promotion configured.
+	// EnvironmentNotPromoted means that the environment does not run the revision and has no promotion configured.
 	EnvironmentNotPromoted EnvironmentState = "NotPromoted"
-	// EnvironmentSuspended doesn't run the revision, and nothing is promoted while the Pipeline is suspended.
+	// EnvironmentSuspended means that the environment does not run the revision, and the Pipeline is suspended.
 	EnvironmentSuspended EnvironmentState = "Suspended"
-	// EnvironmentInvalid doesn't run the revision, and nothing is promoted until the Pipeline's spec is corrected.
+	// EnvironmentInvalid means that the environment does not run the revision, and the Pipeline's spec must be
+	// corrected.
 	EnvironmentInvalid EnvironmentState = "Invalid"
 )
 
-// Settled reports whether the revision has no business in the environment any longer: it has settled there or goes past it.
+// Settled reports whether the revision needs nothing more in the environment: it has settled there or skips it.
 func (s EnvironmentState) Settled() bool { return s == EnvironmentCurrent || s == EnvironmentSkipped }
 
 // EnvironmentStatus is the observed state of an environment.
 type EnvironmentStatus struct {
-	// State is where the environment stands. The Ready condition, events and metrics repeat it. It is empty for an environment that has
-	// left the spec and whose promotion is being withdrawn.
+	// State of the environment. The Ready condition, events and metrics repeat it. It is empty for an environment that
+	// was removed from the spec and whose promotion is being withdrawn.
 	// +optional
 	State EnvironmentState `json:"state,omitempty"`
 
-	// Message says in a sentence why the environment stands there, and what it waits for.
+	// Message explains the state, and what the environment waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Since is from when on the environment has been in that state, for the revision that travels through the Pipeline.
+	// Since is the time at which the environment entered this state for the current revision.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
-	// WaitingApproval holds the revision whose promotion into this environment waits for a person's approval.
+	// WaitingApproval is the revision whose promotion into this environment waits for approval.
 	// +optional
 	WaitingApproval WaitingApproval `json:"waitingApproval,omitempty"`
 
-	// Targets holds the state of each target, in the order of the spec.
+	// Targets is the state of each target, in the order of the spec.
 	// +optional
 	Targets []TargetStatus `json:"targets,omitempty"`
 
-	// Promotion is the record of the last promotion into this environment that was needed.
+	// Promotion is the record of the last promotion into this environment.
 	// +optional
 	Promotion *PromotionRecord `json:"promotion,omitempty"`
 
-	// History holds the records of the ten promotions before it, newest first.
+	// History is the records of up to ten earlier promotions, newest first.
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	History []PromotionRecord `json:"history,omitempty"`
 }
 
-// WaitingApproval is what waits for a person's approval.
+// WaitingApproval is the promotion that waits for approval.
 type WaitingApproval struct {
-	// Revision that waits for approval, by the name that is promoted. It is empty when none does.
+	// Revision that waits for approval, by the name that is promoted. It is empty if no promotion waits.
 	Revision string `json:"revision"`
 }
 
 // TargetStatus is the observed state of a target.
 type TargetStatus struct {
-	// ClusterAppRef names the application object and the cluster that it is in.
+	// ClusterAppRef names the application object and its cluster.
 	ClusterAppRef ClusterAppReference `json:"clusterAppRef"`
 
 	// Namespace of the application object.
@@ -529,52 +543,53 @@ type TargetStatus struct {
 	// Ready is true if the application object's 'Ready' condition is True for its current generation.
 	Ready bool `json:"ready"`
 
-	// Revision that the application object runs. It is empty if none was ever applied, or if the object can't be read.
+	// Revision of the application object. It is empty if no revision was applied, or if the object cannot be read.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// ReadyRevision is the last revision on which the application object was seen ready.
+	// ReadyRevision is the last revision on which the application object was ready.
 	// +optional
 	ReadyRevision string `json:"readyRevision,omitempty"`
 
-	// Error says why the application object isn't ready or can't be read. It is empty otherwise.
+	// Error explains why the application object is not ready or cannot be read. It is empty otherwise.
 	// +optional
 	Error string `json:"error,omitempty"`
 
-	// Reason is one word for why the application object can't be read, such as 'Unreachable' or 'ObjectNotFound'. It is empty if it can.
+	// Reason in CamelCase why the application object cannot be read, such as 'Unreachable' or 'ObjectNotFound'. It is
+	// empty otherwise.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// Since is from when on the application object could not be read for that reason, where that is known.
+	// Since is the time from which the application object could not be read for that reason, if known.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
-// PromotionState is where the promotion of a revision into an environment stands.
+// PromotionState is the state of the promotion of a revision into an environment.
 // +kubebuilder:validation:Enum=unapproved;unattempted;created;failed;succeeded;abandoned
 type PromotionState string
 
 const (
 	// PromotionUnapproved waits for its preconditions.
 	PromotionUnapproved PromotionState = "unapproved"
-	// PromotionUnattempted has had its preconditions met; its first attempt has not ended.
+	// PromotionUnattempted has met its preconditions. Its first attempt has not finished.
 	PromotionUnattempted PromotionState = "unattempted"
 	// PromotionCreated has an open pull request.
 	PromotionCreated PromotionState = "created"
-	// PromotionFailed had its last attempt fail. It is attempted again, with backoff, for ever.
+	// PromotionFailed means that the last attempt failed. Attempts are retried indefinitely, with backoff.
 	PromotionFailed PromotionState = "failed"
-	// PromotionSucceeded has been carried out: merged or notified. It ends the matter for this revision.
+	// PromotionSucceeded was merged or notified. It is final for this revision.
 	PromotionSucceeded PromotionState = "succeeded"
-	// PromotionAbandoned was closed without being merged. It ends the matter for this revision.
+	// PromotionAbandoned was closed without being merged. It is final for this revision.
 	PromotionAbandoned PromotionState = "abandoned"
 )
 
-// Ended reports whether nothing more will be attempted for the revision.
+// Ended reports whether the state is final for the revision.
 func (s PromotionState) Ended() bool {
 	return s == PromotionSucceeded || s == PromotionAbandoned
 }
 
-// PromotionRecord is the record of the promotion of one revision into one environment.
+// PromotionRecord records the promotion of one revision into one environment.
 type PromotionRecord struct {
 	// Revision that is promoted.
 	Revision string `json:"revision"`
@@ -582,83 +597,86 @@ type PromotionRecord struct {
 	// State of the promotion.
 	State PromotionState `json:"state"`
 
-	// Message says in a sentence what the promotion waits for, or how it ended.
+	// Message explains what the promotion waits for, or how it ended.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Preconditions as they were last seen.
+	// Preconditions as of the last evaluation.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Preconditions []PreconditionStatus `json:"preconditions,omitempty"`
 
-	// Approvers are those who had approved when the preconditions were last looked at.
+	// Approvers as of the last evaluation of the preconditions.
 	// +optional
 	Approvers []string `json:"approvers,omitempty"`
 
-	// Superseded is true once the promotion is to be withdrawn: another revision has taken its place, a person has asked for it to be
-	// started anew, or its environment runs the revision without it. It is withdrawn to the end, whatever the run's revision is then.
+	// Superseded is true if the promotion must be withdrawn: another revision replaced it, a user requested a new
+	// start, or its environment runs the revision without it. The withdrawal is completed even if the Pipeline's
+	// revision changes in the meantime.
 	// +optional
 	Superseded bool `json:"superseded,omitempty"`
 
-	// Attempts counts how often the promotion was attempted.
+	// Attempts is the number of attempts.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 
-	// LastError is why the last attempt failed. It is cleared by one that doesn't.
+	// LastError is the error of the last attempt. It is cleared by an attempt without an error.
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 
-	// StartTime is when the promotion was found to be needed. It tells this promotion from earlier ones of the same revision.
+	// StartTime is the time at which the promotion was created. It distinguishes this promotion from earlier ones of
+	// the same revision.
 	StartTime metav1.Time `json:"startTime"`
 
-	// LastAttemptTime is when the last attempt began.
+	// LastAttemptTime is the start of the last attempt.
 	// +optional
 	LastAttemptTime *metav1.Time `json:"lastAttemptTime,omitempty"`
 
-	// NextAttemptTime is when the promotion is attempted again. It is written when an attempt begins, so that one which is interrupted
-	// is not repeated at once, and is replaced or cleared when the attempt ends.
+	// NextAttemptTime is the time of the next attempt. It is set before an attempt starts, so an interrupted attempt is
+	// not repeated immediately. It is replaced or cleared when the attempt finishes.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
 
-	// RateLimitedUntil is until when the Git host wants no more requests. Unlike the wait for the next attempt, nobody's
-	// request ends it.
+	// RateLimitedUntil is the time before which the Git host accepts no requests. Unlike the backoff between attempts,
+	// a reconcile request does not override it.
 	// +optional
 	RateLimitedUntil *metav1.Time `json:"rateLimitedUntil,omitempty"`
 
-	// CompletionTime is when the promotion succeeded or was abandoned.
+	// CompletionTime is the time at which the promotion succeeded or was abandoned.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// Loop is the revision that was promoted before and to which this one adds nothing but Sluice's own commits: the first environment
-	// follows the branch that promotions are merged into. It is empty for all others.
+	// Loop is the previously promoted revision, if this one adds nothing to it but Sluice's own commits. In that case
+	// the first environment follows the branch that promotions are merged into. It is empty otherwise.
 	// +optional
 	Loop string `json:"loop,omitempty"`
 
-	// ArrivalTime is when all targets of the environment were first seen to run the revision.
+	// ArrivalTime is the time at which all targets of the environment were first seen to run the revision.
 	// +optional
 	ArrivalTime *metav1.Time `json:"arrivalTime,omitempty"`
 
-	// RollbackTime is when the environment, having run the revision, was first seen to run RolledBackTo instead. It is cleared when it runs
-	// the revision again.
+	// RollbackTime is the time at which the environment, after running the revision, was first seen to run RolledBackTo
+	// instead. It is cleared when the environment runs the revision again.
 	// +optional
 	RollbackTime *metav1.Time `json:"rollbackTime,omitempty"`
 
-	// RolledBackTo is the revision that the environment was first seen to run after this one.
+	// RolledBackTo is the first revision that the environment was seen to run after this one.
 	// +optional
 	RolledBackTo string `json:"rolledBackTo,omitempty"`
 
-	// Repository is where the last attempt has looked for the pull request, or opened it. It is looked for there whatever becomes of the spec.
+	// Repository in which the last attempt searched for the pull request, or opened it. Later attempts search there
+	// even if the spec has changed.
 	// +optional
 	Repository *RepositoryReference `json:"repository,omitempty"`
 
-	// PullRequest is the one that carries the promotion.
+	// PullRequest of the promotion.
 	// +optional
 	PullRequest *PullRequestStatus `json:"pullRequest,omitempty"`
 }
 
-// IsOf reports whether the promotion is of that revision. Until its first attempt nothing holds its name, so that another name of the
-// same digest is another revision; from then on the digest decides.
+// IsOf reports whether the promotion is of the revision. Before the first attempt nothing uses its name, so another
+// name of the same digest is another revision. From the first attempt on, the digest decides.
 func (r *PromotionRecord) IsOf(current string) bool {
 	if r.Attempts == 0 {
 		return r.Revision == current
@@ -666,52 +684,53 @@ func (r *PromotionRecord) IsOf(current string) bool {
 	return revision.Equal(r.Revision, current)
 }
 
-// PreconditionStatus is what one precondition of a promotion was last seen to be.
+// PreconditionStatus is the last observed state of one precondition of a promotion.
 type PreconditionStatus struct {
 	// Type of the precondition, such as 'Gates' or 'Approval'.
 	Type string `json:"type"`
 
-	// Met reports whether the promotion may go ahead as far as this precondition is concerned.
+	// Met is true if this precondition does not block the promotion.
 	Met bool `json:"met"`
 
-	// Reason is one word that says why.
+	// Reason in CamelCase.
 	Reason string `json:"reason"`
 
-	// Message says why, and what would change it.
+	// Message explains the reason, and what would change it.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// LastTransitionTime is when the precondition was last seen to become met or unmet.
+	// LastTransitionTime is the last time at which the precondition was seen to become met or unmet.
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// NextTransitionTime is when the precondition becomes met or unmet by itself, where that is known.
+	// NextTransitionTime is the time at which the precondition becomes met or unmet without a change to any object, if
+	// known.
 	// +optional
 	NextTransitionTime *metav1.Time `json:"nextTransitionTime,omitempty"`
 }
 
-// PullRequestStatus is a pull request, and what was done about it.
+// PullRequestStatus is the observed state of a pull request.
 type PullRequestStatus struct {
-	// URL at which a person finds the pull request.
+	// URL of the pull request in a browser.
 	URL string `json:"url"`
 
 	// Number of the pull request on its Git host.
 	Number int64 `json:"number"`
 
-	// Branch that the pull request is made from.
+	// Branch of the pull request.
 	Branch string `json:"branch"`
 
 	// HeadCommit is the commit at the head of the branch.
 	// +optional
 	HeadCommit string `json:"headCommit,omitempty"`
 
-	// Commit is the one that Sluice has pushed. While another one is at the head, somebody else has pushed to the branch, and Sluice
-	// leaves it alone.
+	// Commit that Sluice pushed. If the head is another commit, someone else pushed to the branch, and Sluice leaves it
+	// alone.
 	// +optional
 	Commit string `json:"commit,omitempty"`
 
-	// MergeCommit is the commit that the base branch was moved to when the pull request was merged, where the Git host tells. A revision at
-	// that commit is not promoted: it would be promoted again and again.
+	// MergeCommit is the commit of the base branch after the merge, if the Git host reports it. A revision at that
+	// commit is not promoted, because it would be promoted again and again.
 	// +optional
 	MergeCommit string `json:"mergeCommit,omitempty"`
 
@@ -719,16 +738,16 @@ type PullRequestStatus struct {
 	// +optional
 	BaseCommit string `json:"baseCommit,omitempty"`
 
-	// BaseFiles is a digest of what the files that the pull request changes were on the base branch. When they are something else
-	// there, the commit is made anew on top of that.
+	// BaseFiles is a digest of the changed files on the base branch. If they change there, the commit is created again
+	// on top of the base branch.
 	// +optional
 	BaseFiles string `json:"baseFiles,omitempty"`
 
-	// ComparisonTime is when the pull request was last compared with the base branch after that had moved.
+	// ComparisonTime is the time of the last comparison with the base branch after the base branch moved.
 	// +optional
 	ComparisonTime *metav1.Time `json:"comparisonTime,omitempty"`
 
-	// Warning says which of the labels and reviewers the Git host did not take.
+	// Warning names the labels and reviewers that the Git host rejected.
 	// +optional
 	Warning string `json:"warning,omitempty"`
 
@@ -736,57 +755,59 @@ type PullRequestStatus struct {
 	// +optional
 	CommitStatus *PreconditionsCommitStatus `json:"commitStatus,omitempty"`
 
-	// Reporting is what has kept that commit status from being set since.
+	// Reporting is the state of failed attempts to set the commit status.
 	// +optional
 	Reporting *StepStatus `json:"reporting,omitempty"`
 
-	// Merging is what has kept the commit from being renewed, or the pull request from being merged by Sluice.
+	// Merging is the state of failed attempts to update the commit or to merge the pull request.
 	// +optional
 	Merging *StepStatus `json:"merging,omitempty"`
 }
 
-// StepStatus is what became of the attempts at a step that has not succeeded yet.
+// StepStatus is the state of a step that has not succeeded yet.
 type StepStatus struct {
-	// Attempts counts them.
+	// Attempts is the number of attempts.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 
-	// LastError is why the last one failed.
+	// LastError is the error of the last attempt.
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 
-	// NextAttemptTime is when the next one is made. It is written when an attempt begins, and replaced or cleared when it ends.
+	// NextAttemptTime is the time of the next attempt. It is set before an attempt starts, and replaced or cleared when
+	// the attempt finishes.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
 }
 
-// RepositoryReference is a repository, as it was when a pull request was opened there.
+// RepositoryReference is the repository of a pull request, as it was when the pull request was opened.
 type RepositoryReference struct {
-	// Type is the kind of Git host.
+	// Type of the Git host.
 	// +optional
 	Type GitProviderType `json:"type,omitempty"`
 	// URL of the repository.
 	URL string `json:"url"`
-	// BaseBranch is the branch that the pull request is to be merged into.
+	// BaseBranch is the branch that the pull request is merged into.
 	BaseBranch string `json:"baseBranch"`
-	// Path is where markers were looked for.
+	// Path that was searched for markers.
 	// +optional
 	Path string `json:"path,omitempty"`
 	// SecretRef names a Secret in the Pipeline's namespace.
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 }
 
-// PreconditionsCommitStatus is the commit status 'sluice/preconditions', which lets a Git host keep a pull request from being merged while the
-// promotion's preconditions aren't met.
+// PreconditionsCommitStatus is the commit status 'sluice/preconditions'. A Git host can require it, so that a pull
+// request cannot be merged while preconditions of the promotion are not met.
 type PreconditionsCommitStatus struct {
 	// Commit that the status was set on.
 	Commit string `json:"commit"`
 
-	// Pipeline is the newest CI pipeline of the commit when the status was set, on hosts where a status belongs to one.
+	// Pipeline is the newest CI pipeline of the commit when the status was set, on Git hosts where a status belongs to
+	// a CI pipeline.
 	// +optional
 	Pipeline string `json:"pipeline,omitempty"`
 
-	// Met reports whether the status is 'success', since all preconditions are met, or 'failure'.
+	// Met is true if the status is 'success' because all preconditions are met, and false if it is 'failure'.
 	Met bool `json:"met"`
 
 	// Description is the text of the status.
@@ -794,7 +815,7 @@ type PreconditionsCommitStatus struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Pipeline carries a revision of an application from environment to environment.
+// Pipeline promotes a revision of an application from environment to environment.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=sluice,shortName=pipe
@@ -818,8 +839,8 @@ type Pipeline struct {
 	Status PipelineStatus `json:"status,omitempty"`
 }
 
-// PromotionInto returns the promotion that applies to an environment: its own, else that of the Pipeline, else nil. One of its own that has
-// no strategy has that of the Pipeline. The environment is nil for one that is no longer in the spec.
+// PromotionInto returns the promotion that applies to an environment: its own, or that of the Pipeline, or nil. If its
+// own has no strategy, it has that of the Pipeline. Callers pass nil for an environment that is no longer in the spec.
 func (p *Pipeline) PromotionInto(env *Environment) *Promotion {
 	switch {
 	case env == nil || env.Promotion == nil:
@@ -832,7 +853,7 @@ func (p *Pipeline) PromotionInto(env *Environment) *Promotion {
 	return &inherited
 }
 
-// RevisionExpr returns the expression that makes the revision of an application object; empty if there is none.
+// RevisionExpr returns the CEL expression of the revision, or "" if there is none.
 func (p *Pipeline) RevisionExpr() string {
 	if p.Spec.Revision == nil {
 		return ""
@@ -840,7 +861,7 @@ func (p *Pipeline) RevisionExpr() string {
 	return p.Spec.Revision.Expr
 }
 
-// MergesItself reports whether pull requests are merged by the controller, and not by people.
+// MergesItself reports whether the controller merges pull requests, rather than people.
 func (p *Promotion) MergesItself() bool {
 	return p.Strategy.PullRequest != nil && p.Strategy.PullRequest.Merge == MergeAuto
 }
@@ -855,8 +876,8 @@ func (p *Pipeline) Environment(name string) *Environment {
 	return nil
 }
 
-// PromotedEnvironments returns the environments that revisions are promoted into. Nothing is promoted into the first one: its revision
-// is the run's.
+// PromotedEnvironments returns the environments that revisions are promoted into: all but the first one, which provides
+// the revision.
 func (p *Pipeline) PromotedEnvironments() iter.Seq[*Environment] {
 	return func(yield func(*Environment) bool) {
 		for i := range p.Spec.Environments {
@@ -867,8 +888,8 @@ func (p *Pipeline) PromotedEnvironments() iter.Seq[*Environment] {
 	}
 }
 
-// WaitsForGates returns the precondition 'Gates' of the promotion into an environment, as it was last seen, if the promotion waits for that. A
-// pull request that people merge waits for no gate.
+// WaitsForGates returns the last observed precondition 'Gates' of the promotion into an environment, if the promotion
+// waits for it. A pull request that people merge waits for no gate.
 func (p *Pipeline) WaitsForGates(env string) *PreconditionStatus {
 	status := p.Status.Environments[env]
 	if status == nil || status.Promotion == nil || status.Promotion.State.Ended() {
@@ -904,12 +925,14 @@ func (p *Pipeline) GetConditions() []metav1.Condition { return p.Status.Conditio
 // SetConditions replaces the conditions of the Pipeline.
 func (p *Pipeline) SetConditions(conditions []metav1.Condition) { p.Status.Conditions = conditions }
 
-// GetLastHandledReconcileRequest returns the last value of the annotation reconcile.fluxcd.io/requestedAt that was acted on.
+// GetLastHandledReconcileRequest returns the last value of the annotation reconcile.fluxcd.io/requestedAt that was
+// acted on.
 func (p *Pipeline) GetLastHandledReconcileRequest() string {
 	return p.Status.GetLastHandledReconcileRequest()
 }
 
-// GetLastHandledForceRequestStatus returns where the last value of the annotation reconcile.fluxcd.io/forceAt is kept.
+// GetLastHandledForceRequestStatus returns a pointer to the last handled value of the annotation
+// reconcile.fluxcd.io/forceAt.
 func (p *Pipeline) GetLastHandledForceRequestStatus() *string {
 	return &p.Status.LastHandledForceAt
 }

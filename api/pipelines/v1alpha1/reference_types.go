@@ -16,7 +16,7 @@ limitations under the License.
 
 package v1alpha1
 
-// LocalAppReference names an application object; the namespace and the cluster come from a target.
+// LocalAppReference names an application object. Its namespace and cluster are those of the target.
 type LocalAppReference struct {
 	// APIVersion of the application object, such as 'kustomize.toolkit.fluxcd.io/v1'.
 	// +required
@@ -31,34 +31,35 @@ type LocalAppReference struct {
 	Name string `json:"name"`
 }
 
-// CrossNamespaceClusterReference names the object that stands for a cluster.
+// CrossNamespaceClusterReference names the object that represents a cluster.
 type CrossNamespaceClusterReference struct {
-	// APIVersion of the object that stands for the cluster. Only its group is looked at.
+	// APIVersion of the object that represents the cluster. Only its group is used.
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
 
-	// Kind of the object that stands for the cluster: 'GitopsCluster', 'Cluster' of Cluster API, 'Secret', which holds a kubeconfig under
-	// the key 'value', 'value.yaml' or 'kubeconfig', or 'ConfigMap', which has the keys that Flux's 'spec.kubeConfig.configMapRef' defines
-	// for workload identity, 'serviceAccountName' among them.
+	// Kind of the object that represents the cluster: 'GitopsCluster', 'Cluster' (Cluster API), 'Secret' or
+	// 'ConfigMap'. A Secret contains a kubeconfig under the key 'value', 'value.yaml' or 'kubeconfig'. A ConfigMap has
+	// the keys that Flux's 'spec.kubeConfig.configMapRef' defines for workload identity, including
+	// 'serviceAccountName'.
 	// +kubebuilder:validation:Enum=GitopsCluster;Cluster;Secret;ConfigMap
 	// +required
 	Kind string `json:"kind"`
 
-	// Name of the object that stands for the cluster.
+	// Name of the object that represents the cluster.
 	// +required
 	Name string `json:"name"`
 
-	// Namespace of the object that stands for the cluster. Defaults to the namespace of the Pipeline. A Secret or ConfigMap is
-	// taken from there only.
+	// Namespace of the object that represents the cluster. Defaults to the namespace of the Pipeline, and must be that
+	// namespace for a Secret or ConfigMap.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// ClusterAppReference is an application object together with the cluster that it is in.
+// ClusterAppReference names an application object and its cluster.
 type ClusterAppReference struct {
 	LocalAppReference `json:",inline"`
 
-	// ClusterRef names the cluster. It is absent for the cluster that the Pipeline is in.
+	// ClusterRef names the cluster. It is absent for the cluster of the Pipeline.
 	// +optional
 	ClusterRef *CrossNamespaceClusterReference `json:"clusterRef,omitempty"`
 }

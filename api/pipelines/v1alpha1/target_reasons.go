@@ -21,47 +21,49 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AllowFromLabel on a namespace names another namespace, whose Pipelines may have targets in it although the controller follows no
-// references across namespaces.
+// AllowFromLabel on a namespace names another namespace. Pipelines of that other namespace can have targets in the
+// labelled one, even if the controller runs with cross-namespace references disabled.
 const AllowFromLabel = "pipelines.weave.works/allow-from"
 
-// Reasons why a target can't be read.
+// Reasons why a target cannot be read.
 const (
-	// ConnectingReason says that the cluster, or the kind in it, has yet to be looked at for the first time. It passes by itself.
+	// ConnectingReason means that the first read of the cluster, or of the kind in it, is pending. It is transient.
 	ConnectingReason = "Connecting"
-	// UnreachableReason says that the cluster's API server doesn't answer, or not as one.
+	// UnreachableReason means that the API server of the cluster does not respond, or that the response is not from a
+	// Kubernetes API server.
 	UnreachableReason = "Unreachable"
-	// UnauthorizedReason says that the API server doesn't accept the kubeconfig's credentials.
+	// UnauthorizedReason means that the API server rejects the credentials of the kubeconfig.
 	UnauthorizedReason = "Unauthorized"
-	// ForbiddenReason says that the credentials don't allow what is needed.
+	// ForbiddenReason means that the credentials lack the required permissions.
 	ForbiddenReason = "Forbidden"
-	// CertificateExpiredReason says that the certificate of the API server, or the kubeconfig's, is of the past.
+	// CertificateExpiredReason means that the certificate of the API server, or that of the kubeconfig, has expired.
 	CertificateExpiredReason = "CertificateExpired"
-	// CertificateInvalidReason says that the certificate of the API server isn't one that the kubeconfig trusts.
+	// CertificateInvalidReason means that the kubeconfig does not trust the certificate of the API server.
 	CertificateInvalidReason = "CertificateInvalid"
-	// KindNotInstalledReason says that the cluster has no such kind.
+	// KindNotInstalledReason means that the cluster does not serve the kind.
 	KindNotInstalledReason = "KindNotInstalled"
-	// ObjectNotFoundReason says that the application object does not exist.
+	// ObjectNotFoundReason means that the application object does not exist.
 	ObjectNotFoundReason = "ObjectNotFound"
-	// RevisionExpressionFailedReason says that spec.revision.expr makes no revision of the application object.
+	// RevisionExpressionFailedReason means that spec.revision.expr returns no revision for the application object.
 	RevisionExpressionFailedReason = "RevisionExpressionFailed"
-	// InvalidTargetReason says that what the Pipeline names can't be an application object, or a cluster.
+	// InvalidTargetReason means that the target's reference cannot be to an application object, or to a cluster.
 	InvalidTargetReason = "InvalidTarget"
-	// AccessDeniedReason says that the Pipeline may not refer to that namespace.
+	// AccessDeniedReason means that the Pipeline is not allowed to refer to that namespace.
 	AccessDeniedReason = acl.AccessDeniedReason
-	// ClusterNotFoundReason says that the object that stands for the cluster does not exist.
+	// ClusterNotFoundReason means that the object that represents the cluster does not exist.
 	ClusterNotFoundReason = "ClusterNotFound"
-	// ClusterNotReadyReason says that the object that stands for the cluster is not ready.
+	// ClusterNotReadyReason means that the object that represents the cluster is not ready.
 	ClusterNotReadyReason = "ClusterNotReady"
-	// SecretNotFoundReason says that the Secret with the kubeconfig does not exist, or can't be read.
+	// SecretNotFoundReason means that the Secret with the kubeconfig does not exist or cannot be read.
 	SecretNotFoundReason = "SecretNotFound"
-	// InvalidKubeconfigReason says that the Secret has no kubeconfig that can be used, or the ConfigMap says nothing that is as good.
+	// InvalidKubeconfigReason means that the Secret has no usable kubeconfig, or that the ConfigMap is incomplete.
 	InvalidKubeconfigReason = "InvalidKubeconfig"
-	// TokenUnavailableReason says that there is no token for the ServiceAccount that the ConfigMap names.
+	// TokenUnavailableReason means that no token is available for the ServiceAccount that the ConfigMap names.
 	TokenUnavailableReason = "TokenUnavailable"
 )
 
-// ClusterReachable reports whether the cluster of a target answers, and lets the controller in, as far as the target's reason tells.
+// ClusterReachable reports whether the cluster of a target responds and accepts the controller's credentials, according
+// to the target's reason.
 func (t *TargetStatus) ClusterReachable() metav1.ConditionStatus {
 	switch t.Reason {
 	case "", ForbiddenReason, KindNotInstalledReason, ObjectNotFoundReason, RevisionExpressionFailedReason:
