@@ -31,15 +31,15 @@ import (
 // edit replaces bytes of a file.
 type edit struct {
 	start, end int
-	text       string // in their place; the same as before where the value is there already
-	value      string // that the parser must read afterwards
+	text       string // the replacement; the original bytes if the value does not change
+	value      string // the value that the parser must read afterwards
 	old        *yaml.Node
 }
 
-// edits holds the edit of each marked scalar, by its number in the order of the file.
+// edits maps each marked scalar to its edit. The key is the scalar's number in the order of the file.
 type edits map[int]edit
 
-// add adds the edit that m asks for, and returns it.
+// add adds the edit for m and returns it.
 func (e edits) add(o *outline, m marker, rev string) (edit, error) {
 	if m.problem != "" {
 		return edit{}, errors.New(m.problem)
@@ -58,7 +58,7 @@ func (e edits) add(o *outline, m marker, rev string) (edit, error) {
 		return edit{}, err
 	}
 	if !m.ownLine && s.lineOf(made.end) == m.line {
-		// Behind the value only the comma of a list, or another comment, may come before the marker.
+		// After the value, only the comma of a list or another comment may precede the marker.
 		between := strings.TrimLeft(s.content[made.end:m.hash], blanks+",")
 		if between != "" && between[0] != '#' {
 			return edit{}, errors.New("the value is not alone on the marked line")
@@ -79,7 +79,7 @@ func (s *source) target(m marker) int {
 	return m.line
 }
 
-// belowMarkers returns the first line below line that is no marker itself.
+// belowMarkers returns the first line below line that is not a marker itself.
 func (s *source) belowMarkers(line int) int {
 	if s.stack.first <= line && line < s.stack.below {
 		return s.stack.below
@@ -95,7 +95,7 @@ func (s *source) belowMarkers(line int) int {
 	return line
 }
 
-// edit returns how value is written into f.
+// edit returns the edit that writes value into f.
 func (s *source) edit(f field, value string) (edit, error) {
 	unprintable := strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) })
 	if unprintable || !utf8.ValidString(value) || strings.Trim(value, blanks) == "" {
@@ -144,9 +144,8 @@ func (s *source) edit(f field, value string) (edit, error) {
 
 const strTag = "!!str"
 
-// canAppend reports whether a value can be appended at offset: behind the colon, the dash, or the anchor or tag of an
-// empty scalar. The colon is missing behind the key of a set, `? key`, and what comes next in [] or {} may not be parted
-// from it by a blank.
+// canAppend reports whether a value can be appended at offset, after a colon, a dash, or the anchor or tag of an empty
+// scalar. The key of a set, `? key`, has no colon. In [] and {}, a blank must not separate the value from what follows.
 func (s *source) canAppend(f field, offset int) bool {
 	if f.flow || offset == 0 {
 		return false
@@ -155,7 +154,7 @@ func (s *source) canAppend(f field, offset int) bool {
 	return before == ':' || f.isItem && before == '-' || f.value.Anchor != "" || f.value.Style&yaml.TaggedStyle != 0
 }
 
-// quoteEnd returns the offset behind the quoted scalar that begins at start, if that ends on the same line.
+// quoteEnd returns the offset after the quoted scalar that starts at start, if it ends on the same line.
 func (s *source) quoteEnd(start int) (int, bool) {
 	line := s.lineOf(start)
 	text := s.line(line)[start-s.starts[line]:]
@@ -174,7 +173,7 @@ func (s *source) quoteEnd(start int) (int, bool) {
 	return 0, false
 }
 
-// blockLine returns the text of the block scalar whose header begins at start, and where it is, if that is one line.
+// blockLine returns the offset and the text of the block scalar whose header starts at start, if it has a single line.
 func (s *source) blockLine(n *yaml.Node, start int) (int, string, bool) {
 	text := strings.Trim(n.Value, "\n")
 	if text == "" || strings.Contains(text, "\n") {
@@ -189,12 +188,13 @@ func (s *source) blockLine(n *yaml.Node, start int) (int, string, bool) {
 	return 0, "", false
 }
 
-// number matches what YAML 1.1 or 1.2 takes for a number, of any size. The encoder of the YAML library takes those that fit no Go type for strings.
+// number matches what YAML 1.1 or 1.2 takes for a number, of any size. The encoder of the YAML library takes those that
+// fit no Go type for strings.
 var number = regexp.MustCompile(`^[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?)$`)
 
-// isPlain reports whether any parser reads value back as this very string without quotes. The encoder of the YAML library knows numbers that
-// it can hold, dates, booleans of YAML 1.1 and indicators. Within [] and {} there are more of the latter, and parsers of YAML 1.1 take a colon
-// there that others don't.
+// isPlain reports whether any parser reads value back as this very string without quotes. The encoder of the YAML
+// library knows numbers that it can hold, dates, booleans of YAML 1.1 and indicators. Within [] and {} there are more
+// of the latter, and parsers of YAML 1.1 take a colon there that others don't.
 func isPlain(value string, flow bool) bool {
 	encoded, err := yaml.Marshal(value)
 	return err == nil && string(encoded) == value+"\n" && !number.MatchString(value) &&
@@ -205,7 +205,7 @@ func doubleQuoted(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
 }
 
-// apply returns content with the edits made, or content itself where they change nothing.
+// apply returns content with the edits applied, or content itself if they change nothing.
 func (e edits) apply(content []byte) []byte {
 	inOrder := make([]edit, 0, len(e))
 	for _, edit := range e {
@@ -227,8 +227,8 @@ func (e edits) apply(content []byte) []byte {
 	return append(out, content[done:]...)
 }
 
-// verify parses what became of the file and makes sure that the edited scalars have their new value and all else is as
-// it was. It is the second line of defence: what it refuses is a mistake in this package.
+// verify parses the edited file and checks that the edited scalars have their new values and nothing else has changed.
+// It is the second line of defence: an error here is a bug in this package.
 func (e edits) verify(o *outline, out []byte) error {
 	outstanding := 0
 	for _, edit := range e {

@@ -25,9 +25,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// FuzzSet asserts for any file and revision: no panic, all or nothing, only the bytes of marked values differ, those values
-// are what was written, everything else parses as before, a second time changes nothing, and List foretells it all. M! in
-// the file becomes a marker, so that a mutation rarely breaks one.
+// FuzzSet asserts for any file and revision that Set does not panic, changes all fields or none, changes only the bytes
+// of marked values, writes the expected values, and changes nothing the second time. Everything else parses as before,
+// and List predicts the result. M! in the file becomes a marker, so mutations rarely break one.
 func FuzzSet(f *testing.F) {
 	for _, file := range []string{
 		"a: v1 # M!\nb: 'v1' # M!\nc: \"v1\" # M!\n- x\n",
@@ -83,7 +83,8 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// compareSearch fails if Search passes over a file that Set has something to say of, or if the parser found more than was foreseen.
+// compareSearch fails if Search skips a file for which Set has a result, or if the parser found more than was
+// estimated.
 func compareSearch(t *testing.T, content []byte, n int, err error) {
 	t.Helper()
 	line, mentions, searchErr := Search(bytes.NewReader(content), prod)
@@ -107,8 +108,8 @@ func compareSearch(t *testing.T, content []byte, n int, err error) {
 	}
 }
 
-// compareErrors fails unless List and Set find something wrong in the same files. Only List tells of markers that can't be
-// read, and may be anybody's.
+// compareErrors fails unless List and Set find errors in the same files. Only List reports unreadable markers, which
+// may belong to any key.
 func compareErrors(t *testing.T, listed []Marker, err error) {
 	t.Helper()
 	for _, m := range listed {
@@ -121,8 +122,8 @@ func compareErrors(t *testing.T, listed []Marker, err error) {
 	}
 }
 
-// compareBytes fails unless out is in with the bytes of each listed value replaced, and nothing else: each is cut out of
-// its line, and must be the whole value, since it reads as that by itself.
+// compareBytes fails unless out equals in with only the bytes of the listed values replaced. Each value must be a whole
+// value, since it is parsed by itself.
 func compareBytes(t *testing.T, in, out []byte, listed []Marker) {
 	t.Helper()
 	before, after := newSource(in), newSource(out)
@@ -130,7 +131,7 @@ func compareBytes(t *testing.T, in, out []byte, listed []Marker) {
 	for _, m := range listed {
 		line := m.FieldLine - 1
 		if m.Err != nil || seen[line] {
-			continue // Anybody's, or two markers of one field.
+			continue // of any key, or two markers of one field
 		}
 		seen[line] = true
 		if m.Old == "" {
@@ -167,7 +168,7 @@ func decodeAll(t *testing.T, content []byte) (docs []*yaml.Node) {
 	return docs
 }
 
-// compareValues returns the scalars that differ, and fails if anything but the value of one does.
+// compareValues returns the scalars that differ, and fails if anything other than their values differs.
 func compareValues(t *testing.T, before, after []*yaml.Node, rev string) (changed []*yaml.Node) {
 	t.Helper()
 	if len(before) != len(after) {
@@ -190,7 +191,7 @@ func compareValues(t *testing.T, before, after []*yaml.Node, rev string) (change
 	return changed
 }
 
-// compareLines fails unless exactly one line differs for each changed scalar, from where that begins at the earliest.
+// compareLines fails unless exactly one line differs for each changed scalar, and only from the start of the scalar.
 func compareLines(t *testing.T, before, after *source, changed []*yaml.Node) {
 	t.Helper()
 	if len(before.starts) != len(after.starts) {

@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// MaxSize is the size in bytes of the largest file whose markers are set.
+	// MaxSize is the maximum size in bytes of a file with markers.
 	MaxSize = 8 << 20
-	// MaxMemory is how many bytes of memory setting the markers of one file may take, as Memory estimates it. That is enough for a
-	// million keys and values.
+	// MaxMemory is the maximum memory in bytes for setting the markers of one file, as estimated by Memory. It is
+	// enough for a million keys and values.
 	MaxMemory = 320 << 20
 )
 
-// CheckSize returns an error for a file whose markers are not set since it is larger than MaxSize.
+// CheckSize returns an error if the file is larger than MaxSize.
 func CheckSize(size int64) error {
 	if size > MaxSize {
 		return fmt.Errorf("the file has a marker and %d bytes, more than the limit of %d: split the file", size, MaxSize)
@@ -39,7 +39,7 @@ func CheckSize(size int64) error {
 	return nil
 }
 
-// CheckMemory returns an error for a file whose markers are not set since that may take more than MaxMemory.
+// CheckMemory returns an error if setting the markers may need more than MaxMemory.
 func CheckMemory(memory int64) error {
 	if memory > MaxMemory {
 		return fmt.Errorf("setting its markers may take %d MiB of memory, more than the limit of %d MiB: split the file", memory>>20, MaxMemory>>20)
@@ -47,14 +47,14 @@ func CheckMemory(memory int64) error {
 	return nil
 }
 
-// Memory estimates how many bytes of memory Set takes for a file, its content included. It is never less than what is taken.
+// Memory returns an upper bound of the memory in bytes that Set needs for a file, including its content.
 func Memory(content io.Reader) (int64, error) {
 	var m meter
 	_, err := io.Copy(&m, content)
 	return m.memory(), err
 }
 
-// check refuses what takes too much to parse.
+// check returns an error if parsing would need too much memory.
 func check(content []byte) error {
 	if err := CheckSize(int64(len(content))); err != nil {
 		return err
@@ -70,32 +70,33 @@ func check(content []byte) error {
 	return nil
 }
 
-// What the parser, and what is kept of the file, take in bytes of memory. See TestMemory for how that was found.
+// Memory in bytes of the parser and of the outline of a file. TestMemory shows how the values were measured.
 const (
 	perByte = 10
 	perLine = 24
 	perNode = 240
-	// depthPerNode is how deep a comment has to be to take as much time as memory: the parser compares each comment with each
-	// indentation that ends behind it.
+	// depthPerNode is the indentation at which the time for a comment matters as much as its memory: the parser
+	// compares each comment with each indentation that ends after it.
 	depthPerNode = 128
 )
 
-// meter counts the nodes that the parser can find in what is written to it, and more rather than fewer. It knows nothing of
-// quotes and comments, which hold indicators that aren't any.
+// meter counts the nodes that the parser may find in what is written to it. It never counts too few. It counts
+// indicators in quotes and comments too, because it does not recognize those.
 type meter struct {
 	bytes, lines, nodes int64
-	// before are the last two bytes.
+	// before holds the last two bytes.
 	before [2]byte
-	// indent is how many bytes of the line can be its indentation so far, indicators included; deepest is the most of any line.
+	// indent is the number of bytes of the line that can be its indentation so far, including indicators. deepest is
+	// the maximum of all lines.
 	indent, deepest int64
 	text            bool // the line's indentation has ended
-	// directive is the length of the line so far if it may be a directive; longest is that of the longest one. A directive may
-	// make each tag longer by what it says.
+	// directive is the length of the line so far if it may be a directive, and longest the maximum of all directives. A
+	// directive can make each tag longer.
 	directive, longest, tags int64
 }
 
 func (m *meter) memory() int64 {
-	// A document begins without an indicator, and may end with one.
+	// A document starts without an indicator, and may end with one.
 	return m.bytes*perByte + m.lines*perLine + (m.nodes+4)*perNode + m.longest*m.tags
 }
 
@@ -110,13 +111,13 @@ func (m *meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// count counts what c is, and what is before c if only c tells.
+// count counts the node that c starts. For some bytes, c decides what the byte before it was.
 func (m *meter) count(c byte) {
 	switch c {
 	case '[':
 		m.nodes++
 	case '{', ',', ':', '?', '&':
-		// A key and a value. An anchor has no node of its own, but a place among the anchors.
+		// A key and a value. An anchor has no node, but an entry in the list of anchors.
 		m.nodes += 2
 	case '!':
 		m.tags++
@@ -125,7 +126,7 @@ func (m *meter) count(c byte) {
 			m.nodes += 3 + m.deepest/depthPerNode
 		}
 	case '\n', '\r', 0x85, 0xa8, 0xa9:
-		// The last three are how the ends of lines end that aren't ASCII.
+		// The last three are the final bytes of line breaks that are not ASCII.
 		m.lines++
 	}
 	if c > ' ' && c < 0x80 {
@@ -133,18 +134,18 @@ func (m *meter) count(c byte) {
 	}
 	switch {
 	case m.before == [2]byte{'-', '-'} || m.before == [2]byte{'.', '.'}:
-		// A document, and what is in it.
+		// A document and its content.
 		m.nodes += 2
 	case m.before[1] == '-':
 		m.nodes++
 	}
 }
 
-// follow keeps track of lines.
+// follow tracks the start of lines.
 func (m *meter) follow(c byte) {
 	switch {
 	case c == '\n' || c == '\r' || c >= 0x80:
-		// All that isn't ASCII may end in the end of a line.
+		// Every non-ASCII byte may end a line break.
 		m.indent, m.directive, m.text = 0, 0, false
 	case m.directive > 0 || c == '%' && m.indent == 0 && !m.text:
 		m.directive++

@@ -31,16 +31,16 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// live is how many bytes of memory the garbage collector found to be in use when it last ran.
+// live returns the bytes in use after the last run of the garbage collector.
 func live() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	return int64(sample[0].Value.Uint64())
 }
 
-// mostLive returns how many bytes of memory more than before were in use at the most while do ran.
+// mostLive returns by how many bytes the memory in use grew at most while do ran.
 func mostLive(do func()) int64 {
-	// The garbage collector runs whenever there is a little more than before, and then so does watch.
+	// The garbage collector, and with it the measurement, runs whenever the heap has grown a little.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()
 	before := live()
@@ -59,7 +59,8 @@ func mostLive(do func()) int64 {
 	return most.Load() - before
 }
 
-// exactly is set for a process whose garbage collector stops everything else, and so takes nothing for in use that was made meanwhile.
+// exactly is set for a process with a stop-the-world garbage collector, which does not count objects that are allocated
+// during a collection as live.
 const exactly = "gcstoptheworld=1"
 
 func TestSettingMarkersTakesNoMoreMemoryThanEstimated(t *testing.T) {

@@ -23,32 +23,33 @@ import (
 	"strings"
 )
 
-// Marker is a marker as List finds it.
+// Marker is a marker that List found.
 type Marker struct {
-	// Line is that of the marker, counted from 1.
+	// Line of the marker, starting at 1.
 	Line int
-	// Key is what the field is marked for, and Part what of the revision is written. What can't be read of them is empty.
+	// Key that the field is marked for, and Part of the revision that is written. Parts that cannot be read are empty.
 	Key  Key
 	Part string
-	// Err says why the marker keeps its environment from being promoted. What follows is set if there is no error.
+	// Err is the reason why the marker blocks promotions into its environment. The fields below are set only if it is
+	// nil.
 	Err error
-	// Value is what the field holds, and FieldLine where it is.
+	// Value of the field, and FieldLine on which it is written.
 	Value     string
 	FieldLine int
-	// Old is the value as it is written in the file, and New what takes its place.
+	// Old is the value as it is written in the file, and New its replacement.
 	Old, New string
 }
 
-// anyRevision has all parts, so that only what is wrong in the file is wrong.
+// anyRevision has all parts, so only errors in the file are reported.
 var anyRevision = "v0.0.0@sha1:" + strings.Repeat("0", 40)
 
-// keyLike is what a marker that can't be read is told by from other comments: three segments.
+// keyLike matches three segments. It distinguishes an unreadable marker from other comments.
 var keyLike = regexp.MustCompile(`[^\s"':]:[^\s"':]+:[^\s"':]`)
 
-// List returns the markers of a file in the order of their lines, each with what Set would do about it for rev, or with what is
-// wrong whichever the revision if rev is empty. Those fields of only that are not empty choose among the markers. Where only has
-// no environment, whatever is behind a third colon is taken for a part; an environment that has colons in its name must be asked
-// for.
+// List returns the markers of a file in the order of their lines. Each has the change that Set would make for rev, or
+// the error. If rev is empty, only errors that do not depend on the revision are reported. Non-empty fields of only
+// select markers. If only has no environment, everything after a third colon is read as the part, so environments with
+// a colon in their name must be selected by name.
 func List(content []byte, only Key, rev string) []Marker {
 	if !Mentions(content) {
 		return nil
@@ -84,7 +85,7 @@ func List(content []byte, only Key, rev string) []Marker {
 		markers[i].Value, markers[i].FieldLine = edit.old.Value, src.lineOf(edit.start)+1
 		markers[i].Old, markers[i].New = src.content[edit.start:edit.end], edit.text
 		if edit.start == edit.end {
-			// A blank keeps what is filled in apart from what is before it.
+			// If the value was empty, the edit starts with a blank that is not part of the value.
 			markers[i].New = strings.TrimPrefix(edit.text, " ")
 		}
 	}
@@ -97,7 +98,7 @@ func List(content []byte, only Key, rev string) []Marker {
 	return markers
 }
 
-// refused returns markers that all have the same error, or none.
+// refused returns the markers, all with the same error, or nothing if there is no error.
 func refused(found []marker, err error) []Marker {
 	markers := make([]Marker, len(found))
 	for i, m := range found {
@@ -106,8 +107,8 @@ func refused(found []marker, err error) []Marker {
 	return markers
 }
 
-// checkAll tells for which keys Set would refuse the edits as a whole. Most fields are marked for one key only: then all edits
-// are looked at together, instead of parsing the file for each key.
+// checkAll returns the keys for which Set would reject the edits as a whole. Most fields are marked for a single key.
+// The edits of those are verified together, so the file is not parsed once for each key.
 func checkAll(byKey map[Key]edits, o *outline, content []byte) map[Key]error {
 	together, fields := edits{}, 0
 	wrong := map[Key]error{}
@@ -129,7 +130,7 @@ func checkAll(byKey map[Key]edits, o *outline, content []byte) map[Key]error {
 	return wrong
 }
 
-// among wants the markers that only chooses.
+// among returns a filter for the markers that only selects.
 func among(only Key) func(*marker, string) bool {
 	return func(m *marker, text string) bool {
 		if m.problem != "" {

@@ -34,7 +34,7 @@ func TestList(t *testing.T) {
 		only Key
 		rev  string
 		want []Marker
-		errs []string // of the markers, in their order; nil if none has one
+		errs []string // of the markers in order; nil if there are none
 	}{
 		{name: "no markers", file: "tag: v1\n"},
 		{name: "a marker behind its field", file: "a: b\ntag: 'v1' # M!\n", want: []Marker{

@@ -14,28 +14,28 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package marker sets the YAML fields that carry a marker comment for an environment of a pipeline:
+// Package marker sets the YAML fields that have a marker comment for an environment of a pipeline:
 //
 //	tag: v1.0.0 # {"$promotion": "namespace:pipeline:environment"}
 //
 // The edit is byte-exact: only the bytes of the marked scalar change.
 //
-// # Where a marker stands
+// # Position of a marker
 //
-// At the end of the field's line, or in a comment of its own on the line above the field. A field is a value of a
-// mapping or an item of a list. The marked line must hold exactly one, and it must be written on one line; anything
-// else is refused, with file and line. Several markers may mark one field: above each other, or one after the other as
-// in `# {"$promotion": …} # {"$promotion": …}`. A commented-out field is no field, and its marker is no marker. Nor is
-// one inside a quoted string or a block scalar, since that is text and no comment.
+// A marker is at the end of the field's line, or in a comment of its own on the line above the field. A field is a
+// value of a mapping or an item of a list. The marked line must contain exactly one field, written on one line.
+// Anything else is an error with file and line. A field can have several markers: above each other, or one after the
+// other as in `# {"$promotion": …} # {"$promotion": …}`. Markers of commented-out fields, in quoted strings and in
+// block scalars are ignored.
 //
-// # What a marker says
+// # Content of a marker
 //
-// "namespace:pipeline:environment" and optionally ":tag", ":digest" or ":commit", which choose what of the revision is
-// written. Namespaces and pipelines can't hold a colon, so the environment begins after the second one and may hold
-// any character, with two consequences of the parts that may follow it. A last segment that is a known part always is
-// the part: an environment named "prod:tag" can be marked by "…:prod:tag:digest", not by "…:prod:tag". And a segment
-// behind the environment that is not a known part is refused as a misspelt part: where environments "eu" and "eu:west"
-// are in one repository, the marker of the latter keeps "eu" from being promoted.
+// A marker is "namespace:pipeline:environment", optionally followed by ":tag", ":digest" or ":commit", which selects
+// the part of the revision that is written. Names of namespaces and pipelines cannot contain a colon, so the
+// environment starts after the second colon and can contain any character. This has two consequences. A last segment
+// that is a known part is always read as the part: an environment named "prod:tag" can be marked by
+// "…:prod:tag:digest", but not by "…:prod:tag". A segment after the environment that is not a known part is an error:
+// if a repository has environments "eu" and "eu:west", the marker of the latter blocks promotions into "eu".
 package marker
 
 import (
@@ -50,16 +50,16 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// ErrUnparsable is matched by the error for a file that holds a marker but is not YAML, such as a Helm template.
+// ErrUnparsable is matched by the error for a file that contains a marker but is not YAML, such as a Helm template.
 var ErrUnparsable = errors.New("not parsable as YAML")
 
-// setter is what makes a comment a marker.
+// setter is the key that makes a comment a marker.
 const setter = "$promotion"
 
-// maxMarkers bounds the work on a file that was made to cause some.
+// maxMarkers limits the work for files that were made to cause work.
 const maxMarkers = 1000
 
-// Key is what a field is marked for.
+// Key identifies the environment that a field is marked for.
 type Key struct{ Namespace, Pipeline, Environment string }
 
 // String returns the key as it is written in a marker.
@@ -67,28 +67,29 @@ func (k Key) String() string {
 	return k.Namespace + ":" + k.Pipeline + ":" + k.Environment
 }
 
-// Mentions reports whether content can hold a marker at all. It is the cheap first look at a file.
+// Mentions reports whether content can contain a marker. It is a cheap check before parsing.
 func Mentions(content []byte) bool {
 	return bytes.Contains(content, []byte(setter))
 }
 
-// mayName reports whether content can hold a marker for key: JSON says a string with these very bytes, or with an escape.
+// mayName reports whether content can contain a marker for key. JSON contains a string either as it is or with an
+// escape.
 func mayName(content []byte, key Key) bool {
 	return Mentions(content) && (bytes.Contains(content, []byte(key.String())) || bytes.IndexByte(content, '\\') >= 0)
 }
 
-// MayHold reports whether a regular file is looked at for markers, by its name.
+// MayHold reports whether a regular file of this name is searched for markers.
 func MayHold(name string) bool {
 	extension := path.Ext(name)
 	return extension == ".yaml" || extension == ".yml"
 }
 
 // Set returns content with the value of every field that is marked for key replaced by rev, or by the part of rev that
-// the marker asks for, and every other byte unchanged. n is how many fields are marked for key, whether or not their
-// value changed. A file without a marker for key is not even parsed.
+// the marker selects. All other bytes are unchanged. n is the number of fields that are marked for key, including those
+// whose value does not change. A file without a marker for key is not parsed.
 //
-// path is only used in errors. All that is wrong in the file with markers for key is reported at once, each with its
-// line, and then nothing is changed. An error matches ErrUnparsable if the file as a whole can't be read.
+// path is only used in errors. All errors in markers for key are returned at once, each with its line, and then nothing
+// is changed. An error matches ErrUnparsable if the file as a whole cannot be parsed.
 func Set(path string, content []byte, key Key, rev string) (out []byte, n int, err error) {
 	if !mayName(content, key) {
 		return content, 0, nil
@@ -127,20 +128,21 @@ func Set(path string, content []byte, key Key, rev string) (out []byte, n int, e
 	return out, len(edits), nil
 }
 
-// marker is a comment that is, or looks like, a marker.
+// marker is a comment that is a marker or looks like one.
 type marker struct {
-	line    int  // of the comment, counted from 0
+	line    int  // of the comment, starting at 0
 	hash    int  // offset of its '#'
 	setter  int  // offset of "$promotion"
-	end     int  // offset behind it, which is the end of the line or the '#' of another one
-	ownLine bool // nothing but the comment is on its line
+	end     int  // offset after it: the end of the line, or the '#' of another marker
+	ownLine bool // the line contains nothing else
 	key     Key
 	part    string
-	problem string // what keeps it from being a marker
+	problem string // why it is not a valid marker
 }
 
-// markers returns everything in src that looks like a marker and is wanted. Whether it stands in a comment is not known yet.
-// wanted gets the marker's text too, which is all there is of one that can't be read, and may find a problem of its own.
+// markers returns all comments in src that look like a marker and are wanted. Whether they are really comments is
+// checked later. wanted also receives the text of the marker, which is the only content of an unreadable one, and can
+// set a problem.
 func (s *source) markers(wanted func(m *marker, text string) bool) []marker {
 	var found []marker
 	for line := range s.starts {
@@ -154,8 +156,8 @@ func (s *source) markers(wanted func(m *marker, text string) bool) []marker {
 	return found
 }
 
-// concerning wants what key is marked by. A marker that can't be read concerns it if it names it, and not only a name that
-// begins like it.
+// concerning returns a filter for the markers of key. An unreadable marker is included if it contains the whole name,
+// not only a name with the same prefix.
 func concerning(key Key) func(*marker, string) bool {
 	named := regexp.MustCompile(regexp.QuoteMeta(key.String()) + `($|[^A-Za-z0-9._-])`)
 	return func(m *marker, text string) bool {
@@ -166,12 +168,12 @@ func concerning(key Key) func(*marker, string) bool {
 	}
 }
 
-// markersOn returns all that may be a marker on a line.
+// markersOn returns the possible markers on a line.
 func (s *source) markersOn(line int) []marker {
 	text := s.line(line)
 	comment, ownLine := strings.CutPrefix(strings.TrimLeft(text, blanks), "#")
 	if ownLine && !strings.HasPrefix(strings.TrimLeft(comment, blanks), "{") {
-		return nil // Prose, or a commented-out field with its marker.
+		return nil // prose, or a commented-out field with its marker
 	}
 	var found []marker
 	for from := 0; ; {
@@ -181,7 +183,7 @@ func (s *source) markersOn(line int) []marker {
 		}
 		at := from + i
 		if hash := strings.LastIndexByte(text[from:at], '#'); hash >= 0 {
-			// A marker ends before the next one, which keeps the time linear on a line of many.
+			// A marker ends before the next one, so the time is linear in the length of the line.
 			if len(found) > 0 {
 				found[len(found)-1].end = s.starts[line] + from + hash
 			}
@@ -194,7 +196,7 @@ func (s *source) markersOn(line int) []marker {
 	}
 }
 
-// read takes the marker's text apart.
+// read parses the marker's text.
 func (m *marker) read(text string) {
 	value, problem := promotion(text)
 	if problem != "" {
@@ -211,7 +213,7 @@ func (m *marker) read(text string) {
 	}
 }
 
-// isFor reports whether a marker that can be read concerns key.
+// isFor reports whether a readable marker belongs to key.
 func (m *marker) isFor(key Key) bool {
 	if m.key == key {
 		return true
@@ -225,7 +227,7 @@ func (m *marker) isFor(key Key) bool {
 	return false
 }
 
-// promotion returns the marker's value from a comment's text, or what is wrong with it.
+// promotion returns the marker's value in a comment, or the problem with it.
 func promotion(text string) (value, problem string) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	var object map[string]any
@@ -243,7 +245,7 @@ func promotion(text string) (value, problem string) {
 	return value, ""
 }
 
-// parts are the names that a marker's fourth segment may have, and what they take from a revision.
+// parts are the valid fourth segments of a marker, and the functions that return that part of a revision.
 var parts = map[string]func(rev string) (string, bool){
 	"tag":    revision.Tag,
 	"commit": revision.Commit,
@@ -253,7 +255,7 @@ var parts = map[string]func(rev string) (string, bool){
 	},
 }
 
-// value returns what the marker asks for of rev.
+// value returns the part of rev that the marker selects.
 func (m *marker) value(rev string) (string, error) {
 	if rev == "" {
 		return "", errors.New("there is no revision to write")

@@ -37,8 +37,8 @@ const (
 	gitRev = "v1.1.0@sha1:" + commit
 )
 
-// expand turns a case's file into what Set gets and what it must return: M! stands for the marker of prod, and what is
-// between « and » is what changes, to text.
+// expand returns the input and the expected output of a case. M! becomes a marker of prod. The text between « and » is
+// what changes to text.
 func expand(file, text string) (in, out string) {
 	file = strings.ReplaceAll(file, "M!", `{"$promotion": "default:podinfo:prod"}`)
 	in = strings.NewReplacer("«", "", "»", "").Replace(file)
@@ -50,7 +50,7 @@ func TestSet(t *testing.T) {
 		name string
 		file string // see expand
 		rev  string // "v1.1.0" if empty
-		text string // as rev if empty
+		text string // rev if empty
 		key  Key    // prod if empty
 	}{
 		// Plain block style.
@@ -92,7 +92,7 @@ spec:
 		{name: "a field whose value is there already among one whose is not", file: "a: v1.1.0 # M!\nb: «v1» # M!\n"},
 		{name: "a duplicated key, which is the reader's to judge", file: "a: «v1» # M!\na: v0\n"},
 
-		// Where the marker stands.
+		// Position of the marker.
 		{name: "a marker above", file: "a: b\n# M!\ntag: «v1»\nc: d\n"},
 		{name: "a marker above, indented otherwise than its field", file: "a:\n# M!\n    tag: «v1» # why\n"},
 		{name: "a marker above a nested field that begins its mapping", file: "a:\n  # M!\n  tag: «v1»\n  b: c\n"},
@@ -160,7 +160,7 @@ spec:
 		{name: "an empty single-quoted value", file: "a: «''» # M!\n", text: `'v1.1.0'`},
 		{name: "a quoted item", file: "- «'v1'» # M!\n", text: `'v1.1.0'`},
 
-		// Nothing.
+		// Empty values.
 		{name: "nothing is filled in", file: "tag:«» # M!\na: b\n", text: " v1.1.0"},
 		{name: "nothing behind several blanks is filled in", file: "tag:«»   # M!\n", text: " v1.1.0"},
 		{name: "nothing below a marker is filled in", file: "a:\n  # M!\n  tag:«»\nb: c\n", text: " v1.1.0"},
@@ -196,7 +196,7 @@ spec:
 		{name: "a field beside a quoted string that holds a marker", file: "doc: 'tag: v1 # M!'\ntag: «v1» # M!\n"},
 		{name: "a field beside quoted lines that hold markers", file: "doc: 'a\n\n  # M!\n\n  tag: v1 # M!\n  '\ntag: «v1» # M!\n"},
 
-		// Lists and mappings in brackets.
+		// Flow collections.
 		{name: "JSON over several lines", file: "{\n  \"a\": [1, 2],\n  \"tag\": «\"v1\"», # M!\n  \"b\": null\n}\n", text: `"v1.1.0"`},
 		{name: "the last field of JSON", file: "{\n  \"tag\": «\"v1\"» # M!\n}\n", text: `"v1.1.0"`},
 		{name: "a list in brackets over several lines", file: "a: [\n  v0,\n  «v1», # M!\n  v2 ]\n"},

@@ -29,7 +29,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parse calls visit for one document of content after the other, so that one at a time is in memory.
+// parse calls visit for each document of content, so only one document at a time is in memory.
 func parse(content []byte, visit func(doc *yaml.Node)) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	for {
@@ -43,18 +43,18 @@ func parse(content []byte, visit func(doc *yaml.Node)) error {
 	}
 }
 
-// outline is what is kept of a file that was parsed. The nodes themselves take ten times the memory.
+// outline is what is kept of a parsed file. The nodes themselves need ten times the memory.
 type outline struct {
 	src   *source
 	nodes []trace
-	// fields are those that can be marked on a line: on that of the key, or that where the value begins. There are none of lines
-	// without a marker, and two, which is one too many, at the most.
+	// fields are the fields that can be marked on a line: the line of the key, or the line on which the value starts.
+	// Only lines with markers have an entry. Two fields are kept at most, since two are already an error.
 	fields map[int][]field
-	// inText reports whether any node has what makes a marker, so that not all are in comments.
+	// inText reports whether any node contains a marker, so not all markers are comments.
 	inText bool
 }
 
-// trace is what tells a node from another.
+// trace identifies a node.
 type trace struct {
 	kind     yaml.Kind
 	children int32
@@ -67,7 +67,7 @@ func traceOf(n *yaml.Node) trace {
 	var hash maphash.Hash
 	hash.SetSeed(seed)
 	for _, text := range [...]string{n.Value, n.Tag, n.Anchor} {
-		// No text is longer than the file, and no byte of UTF-8 is 0xff.
+		// No text is longer than the file, and UTF-8 has no byte 0xff.
 		_, _ = hash.WriteString(text)
 		_ = hash.WriteByte(0xff)
 	}
@@ -75,16 +75,17 @@ func traceOf(n *yaml.Node) trace {
 	return trace{kind: n.Kind, children: int32(len(n.Content)), content: hash.Sum64()}
 }
 
-// field is a value of a mapping, or an item of a list.
+// field is a value of a mapping or an item of a list.
 type field struct {
-	// node is the number of the value in the order of the file, and value itself, without what is in it.
+	// node is the number of the value in the order of the file. value is the node without its children.
 	node   int
 	value  *yaml.Node
 	isItem bool // has no key
 	flow   bool // within [] or {}
 }
 
-// outline parses the file and keeps the fields on the lines that are marked. Its error matches ErrUnparsable if the file is not YAML.
+// outline parses the file and keeps the fields on marked lines. Its error matches ErrUnparsable if the file is not
+// YAML.
 func (s *source) outline(markers []marker) (*outline, error) {
 	if err := check([]byte(s.content)); err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (s *source) outline(markers []marker) (*outline, error) {
 	return o, nil
 }
 
-// add adds n and what is in it. Keys have no fields in them.
+// add adds n and its children. Keys contain no fields.
 func (o *outline) add(n *yaml.Node, flow, inKey bool) {
 	o.nodes = append(o.nodes, traceOf(n))
 	o.inText = o.inText || strings.Contains(n.Value, setter) || strings.Contains(n.Tag, setter)
@@ -126,7 +127,7 @@ func (o *outline) addField(key, value *yaml.Node, flow bool) {
 		keyLine = key.Line - 1
 		o.mark(keyLine, f)
 	}
-	// A mapping or list in block style is not marked where it begins: its first own field is there.
+	// A mapping or list in block style is not marked on its first line, which is the line of its first child.
 	block := len(value.Content) > 0 && value.Style&yaml.FlowStyle == 0
 	if line := o.src.lineOf(o.src.begin(value)); line != keyLine && !block {
 		o.mark(line, f)
@@ -144,8 +145,8 @@ func (o *outline) mark(line int, f field) {
 	o.fields[line] = append(fields, f)
 }
 
-// compare parses another content, calls changed for each of its nodes that differs in itself, and reports whether all have the same
-// place.
+// compare parses another content and calls changed for each node that differs, without its children. It reports whether
+// all nodes have the same position.
 func (o *outline) compare(content []byte, changed func(i int, n *yaml.Node)) (same bool, err error) {
 	next, same := 0, true
 	var walk func(n *yaml.Node)
@@ -169,8 +170,8 @@ func (o *outline) compare(content []byte, changed func(i int, n *yaml.Node)) (sa
 	return same && next == len(o.nodes), err
 }
 
-// inComments returns those of markers that stand in comments. The parser keeps the text of comments but not where they
-// were, so it is asked otherwise: each marker is overwritten, and what then shows up in a value was no comment.
+// inComments returns the markers that are comments. The parser keeps the text of comments but not their position. So
+// each marker is overwritten: if a value changes, the marker was not a comment.
 func (o *outline) inComments(markers []marker) ([]marker, error) {
 	if !o.inText {
 		return markers, nil
@@ -204,7 +205,7 @@ func (o *outline) inComments(markers []marker) ([]marker, error) {
 
 var overwrite = regexp.MustCompile(fmt.Sprintf(`\$[0-9]{%d}`, len(setter)-1))
 
-// marked returns the one field that m marks, if it is a scalar.
+// marked returns the field that m marks. It must be the only one on the line, and a scalar.
 func (o *outline) marked(m marker) (field, error) {
 	fields := o.fields[o.src.target(m)]
 	switch {

@@ -23,9 +23,10 @@ import (
 	"io"
 )
 
-// Search looks for markers in a file of any size, which it doesn't hold in memory. line is that of the first marker that key chooses
-// and that List or Set has to look at, counted from 1, or 0 if there is none. Those fields of key that are not empty choose.
-// mentions reports whether there is anything like a marker, for whatever key. Where line isn't 0, the rest was not read.
+// Search looks for markers in a file of any size without reading it into memory. line is the line of the first marker
+// that key selects and that List or Set must handle, starting at 1, or 0 if there is none. Non-empty fields of key
+// select markers. mentions reports whether there is any text like a marker, for any key. If line is not 0, the rest of
+// the file was not read.
 func Search(file io.Reader, key Key) (line int, mentions bool, err error) {
 	wanted := among(key)
 	if key.Namespace != "" && key.Pipeline != "" && key.Environment != "" {
@@ -42,10 +43,11 @@ func Search(file io.Reader, key Key) (line int, mentions bool, err error) {
 		}
 		mentions = mentions || holds
 		if holds && line > 1 {
-			// A byte order mark is one only where the file begins. Elsewhere it is text, and what follows it no comment line.
+			// A byte order mark counts only at the start of the file. Elsewhere it is text, so the rest of its line is
+			// not a comment line.
 			text = append([]byte("\n"), text...)
 		}
-		// Of a line that is too long to look at, anything can be.
+		// A line that is too long to parse may contain any marker.
 		if holds && (isLong || len(newSource(text).markers(wanted)) > 0) {
 			return line, true, nil
 		}
@@ -56,11 +58,11 @@ func Search(file io.Reader, key Key) (line int, mentions bool, err error) {
 	return 0, mentions, err
 }
 
-// containsLong reports whether a line that begins with text, and goes on, may hold a marker.
+// containsLong reports whether a line that starts with text, and continues, may contain a marker.
 func containsLong(lines *bufio.Reader, text []byte) (holds bool, err error) {
 	var window []byte
 	for err = bufio.ErrBufferFull; ; text, err = lines.ReadSlice('\n') {
-		// What makes a marker may begin in one part and end in the next.
+		// A marker can start in one part and end in the next.
 		window = append(window[max(0, len(window)-len(setter)):], text...)
 		holds = holds || bytes.Contains(window, []byte(setter))
 		if !errors.Is(err, bufio.ErrBufferFull) {

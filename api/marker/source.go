@@ -27,25 +27,25 @@ import (
 
 const blanks = " \t"
 
-// source is a file's bytes with the lines that the YAML parser counts in them.
+// source is the content of a file, split into lines as the YAML parser counts them.
 type source struct {
 	content string
 	starts  []int // offsets of the lines
 
-	// last is what offset found last. Nodes are asked for in the order of the file, and all may be on a single line.
+	// last is the last result of offset. Nodes are looked up in the order of the file, and all may be on a single line.
 	last place
-	// stack is what belowMarkers found last. Markers are asked for in the order of the file too.
+	// stack is the last result of belowMarkers. Markers are looked up in the order of the file too.
 	stack struct{ first, below int }
 }
 
-// place is a place in a file, its line and column counted from 1.
+// place is a position in a file. Lines and columns start at 1.
 type place struct{ line, column, offset int }
 
-// newSource splits content where the parser does. Besides LF and CRLF it takes a lone CR, NEL, LS and PS for the end of
-// a line, as YAML 1.1 says.
+// newSource splits content into lines like the parser. Besides LF and CRLF, YAML 1.1 has the line breaks CR, NEL, LS
+// and PS.
 func newSource(content []byte) *source {
 	s := &source{content: string(content)}
-	// The parser counts no column for a byte order mark at the very beginning.
+	// The parser does not count a byte order mark at the start of the file as a column.
 	start := len(s.content) - len(strings.TrimPrefix(s.content, "\ufeff"))
 	s.starts = append(make([]int, 0, bytes.Count(content, []byte("\n"))+1), start)
 	for i := start; i < len(s.content); {
@@ -58,7 +58,7 @@ func newSource(content []byte) *source {
 	return s
 }
 
-// breakLen is the length of the line break that text begins with, or 0.
+// breakLen returns the length of the line break at the start of text, or 0.
 func breakLen(text string) int {
 	if text[0] > '\r' && text[0] < utf8.RuneSelf {
 		return 0
@@ -80,12 +80,12 @@ func (s *source) line(line int) string {
 	return strings.TrimRight(s.content[s.starts[line]:end], "\r\n\u0085\u2028\u2029")
 }
 
-// lineOf returns the line that offset is in.
+// lineOf returns the line that contains offset.
 func (s *source) lineOf(offset int) int {
 	return sort.SearchInts(s.starts, offset+1) - 1
 }
 
-// offset returns where the parser saw n begin. Its columns count characters, not bytes.
+// offset returns the position of n in bytes. The columns of the parser count characters.
 func (s *source) offset(n *yaml.Node) int {
 	if n.Line > len(s.starts) {
 		return len(s.content)
@@ -100,8 +100,8 @@ func (s *source) offset(n *yaml.Node) int {
 	return s.last.offset
 }
 
-// begin returns where n itself begins, behind its anchor and tag. An empty scalar begins where its value would be
-// appended.
+// begin returns the start of n itself, after its anchor and tag. For an empty scalar, it is the offset at which a value
+// would be appended.
 func (s *source) begin(n *yaml.Node) int {
 	at := s.offset(n)
 	for at < len(s.content) && strings.IndexByte("&!", s.content[at]) >= 0 {
@@ -115,7 +115,7 @@ func (s *source) begin(n *yaml.Node) int {
 	return at
 }
 
-// wordLen is how much of text comes before the first blank or line break.
+// wordLen returns the length of text up to the first blank or line break.
 func wordLen(text string) int {
 	for i := range len(text) {
 		if strings.IndexByte(blanks, text[i]) >= 0 || breakLen(text[i:]) > 0 {
@@ -125,7 +125,7 @@ func wordLen(text string) int {
 	return len(text)
 }
 
-// spaceLen is the length of the blanks that text begins with, and of line breaks and comments too where lines is true.
+// spaceLen returns the length of the blanks at the start of text. If lines is true, line breaks and comments count too.
 func spaceLen(text string, lines bool) int {
 	comment := false
 	for i := 0; i < len(text); {
@@ -145,7 +145,7 @@ func spaceLen(text string, lines bool) int {
 	return len(text)
 }
 
-// isEmpty reports whether n is a value of nothing, which takes no bytes.
+// isEmpty reports whether n is an empty value, which has no bytes.
 func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&^yaml.TaggedStyle == 0
 }

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package plaintext makes text that others wrote safe to show: in messages, events and logs, and on a terminal.
+// Package plaintext makes text from untrusted sources safe to show in messages, events, logs and terminals.
 package plaintext
 
 import (
@@ -22,8 +22,9 @@ import (
 	"unicode"
 )
 
-// Line returns text as one line of what can be seen. Spaces and line ends of any kind become one space each. Characters that can't be
-// seen are left out: those that give orders to a terminal, and those that hide text or change the order in which it is read.
+// Line returns text as a single line of visible characters. Each sequence of spaces and line breaks becomes one space.
+// Invisible characters are removed: control sequences of terminals, and characters that hide text or change its reading
+// order.
 func Line(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || unicode.IsSpace(r) {
@@ -34,7 +35,7 @@ func Line(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// Cut returns text, or as many of its characters as most says and an ellipsis.
+// Cut returns at most most characters of text, followed by an ellipsis if it was longer.
 func Cut(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most]) + "…"
@@ -42,7 +43,7 @@ func Cut(text string, most int) string {
 	return text
 }
 
-// IsWord reports whether text is all characters that can be seen, without a space. The empty text is.
+// IsWord reports whether all characters of text are visible and none is a space. The empty text is a word.
 func IsWord(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || r == unicode.ReplacementChar || !unicode.IsPrint(r) })
 }

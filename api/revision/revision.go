@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package revision takes apart what Flux writes as a revision: "main@sha1:<hex>" and "sha1:<hex>" of a GitRepository,
+// Package revision parses revisions as Flux writes them: "main@sha1:<hex>" and "sha1:<hex>" of a GitRepository,
 // "latest@sha256:<hex>" of an OCIRepository, "sha256:<hex>" of a Bucket, "1.2.3" of a Helm chart, and the older
-// "main/<hex>" that objects not reconciled since Flux 0.36 may still hold.
+// "main/<hex>" of objects that were not reconciled since Flux 0.36.
 package revision
 
 import (
@@ -30,16 +30,16 @@ var (
 	legacyDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// Digest returns the algorithm and the hex digest of rev, such as "sha1:abc…".
-// It is empty when rev has none, as a chart version has none.
+// Digest returns the algorithm and the hex digest of rev, such as "sha1:abc…". It is empty if rev has no digest, such
+// as a chart version.
 func Digest(rev string) string {
 	_, d := split(rev)
 	return d
 }
 
-// Tag returns the name that rev was fetched by: the part before the '@', or all of a chart version. A full reference
-// counts only below refs/tags/, without that prefix. That a short name is a branch's can't be told from rev: the tag of
-// "main@sha1:…" is "main".
+// Tag returns the name in rev: the part before the '@', or the whole of a chart version. Of full references, only those
+// below refs/tags/ count, and the prefix is removed. rev does not show whether a short name is a tag or a branch: the
+// tag of "main@sha1:…" is "main".
 func Tag(rev string) (string, bool) {
 	name, _ := split(rev)
 	if tag, ok := strings.CutPrefix(name, "refs/tags/"); ok {
@@ -51,8 +51,8 @@ func Tag(rev string) (string, bool) {
 	return name, true
 }
 
-// Commit returns the hex of the Git commit that rev is of. A SHA-256 digest is no commit: what Flux fetches from Git is
-// named by SHA-1, while the SHA-256 of an OCI artifact or a Bucket would look just the same.
+// Commit returns the hex of the Git commit in rev. A SHA-256 digest is not a commit: Flux identifies Git commits by
+// SHA-1, and the SHA-256 digest of an OCI artifact or a Bucket would look the same.
 func Commit(rev string) (string, bool) {
 	if hex, ok := strings.CutPrefix(Digest(rev), "sha1:"); ok {
 		return hex, true
@@ -60,8 +60,8 @@ func Commit(rev string) (string, bool) {
 	return "", false
 }
 
-// Equal reports whether a and b are the same content: by their digests where both have one, else by their whole text.
-// An empty revision equals nothing, not even another one.
+// Equal reports whether a and b have the same content. It compares their digests if both have one, and the whole text
+// otherwise. An empty revision is not equal to any revision, not even an empty one.
 func Equal(a, b string) bool {
 	if a == "" || b == "" {
 		return false
@@ -72,17 +72,19 @@ func Equal(a, b string) bool {
 	return a == b
 }
 
-// Names reports whether asked, as a person or a program writes it, names rev: by its whole text, or by its digest alone. Another name
-// with the same digest does not: the name is written into files, and can come to stand for other content.
+// Names reports whether asked, which is user input, identifies rev: by its whole text, or by its digest alone. Another
+// name with the same digest does not match, because the name is written into files and can later refer to other
+// content.
 func Names(asked, rev string) bool {
 	return asked != "" && (asked == rev || asked == Digest(rev))
 }
 
-// leastAbbreviation is how many digits of a commit or digest a person has to give.
+// leastAbbreviation is the minimum number of digits in an abbreviated commit or digest.
 const leastAbbreviation = 7
 
-// Matches reports whether asked is rev as a person abbreviates it: by what Names takes, by its name alone (a tag or branch), by seven digits or
-// more of its commit or digest, or by rev cut after as many of them. It is for looking something up, not for deciding what is written.
+// Matches reports whether asked is rev or an abbreviation of it: anything that Names accepts, its name alone (a tag or
+// branch), at least seven digits of its commit or digest, or rev itself cut after at least seven digits. Use it for
+// lookups, not for deciding what is written.
 func Matches(asked, rev string) bool {
 	name, dig := split(rev)
 	if tag, ok := Tag(rev); Names(asked, rev) || asked != "" && (asked == name || ok && asked == tag) {
@@ -97,7 +99,7 @@ func Matches(asked, rev string) bool {
 	return false
 }
 
-// split returns the name and the digest of rev, either of which may be empty.
+// split returns the name and the digest of rev. Either can be empty.
 func split(rev string) (name, dig string) {
 	if i := strings.LastIndexByte(rev, '@'); digest.MatchString(rev[i+1:]) {
 		return rev[:max(i, 0)], rev[i+1:]

@@ -18,10 +18,10 @@ package revision
 
 import "strings"
 
-// shortHex is how many characters of a digest's hex people are shown, as Git and Flux do.
+// shortHex is the number of hex digits in shortened digests, as in Git and Flux.
 const shortHex = 8
 
-// Short returns rev with its digest cut to a length that people can read, such as "main@sha1:0123abcd".
+// Short returns rev with an abbreviated digest, such as "main@sha1:0123abcd".
 func Short(rev string) string {
 	name, dig := split(rev)
 	if dig == "" {

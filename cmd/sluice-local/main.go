@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command sluice-local shows Sluice at work on this machine: on a real control plane with Flux, it tells how one revision
-// travels from dev to prod, and how a gate holds it on its way. Every line comes from what was observed.
+// Command sluice-local demonstrates Sluice on this machine. On a real control plane with Flux, it shows a revision on
+// its way from dev to prod, and a gate that holds it. Every line of its output is based on observed state.
 package main
 
 import (
@@ -36,7 +36,7 @@ import (
 func main() {
 	keep := flag.Bool("keep", false, "leave everything running after the story, until Ctrl-C")
 	flag.Parse()
-	// controller-runtime complains if nobody has set a logger.
+	// controller-runtime logs a warning if no logger is set.
 	ctrl.SetLogger(logr.Discard())
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

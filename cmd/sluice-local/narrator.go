@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/playground"
 )
 
-// narrator writes what happens, and how long after the start it did.
+// narrator prints each event with the time since the start.
 type narrator struct {
 	out   io.Writer
 	start time.Time
@@ -39,16 +39,16 @@ func (n *narrator) line(mark, text string) {
 	fmt.Fprintf(n.out, "%6.1fs %s %s\n", time.Since(n.start).Seconds(), mark, text)
 }
 
-// note tells of something that is being done.
+// note prints what is being done.
 func (n *narrator) note(text string) { n.line("►", text) }
 
-// seen tells of something that was observed.
+// seen prints what was observed.
 func (n *narrator) seen(format string, args ...any) { n.line("✔", fmt.Sprintf(format, args...)) }
 
-// chapter begins a part of the story.
+// chapter starts a section of the output.
 func (n *narrator) chapter(text string) { fmt.Fprintf(n.out, "\n%s\n", text) }
 
-// output shows what a command printed.
+// output prints the output of a command.
 func (n *narrator) output(command, text string) {
 	fmt.Fprintf(n.out, "\n        $ %s\n", command)
 	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
@@ -57,7 +57,7 @@ func (n *narrator) output(command, text string) {
 	fmt.Fprintln(n.out)
 }
 
-// keep says how to play with what is left running.
+// keep prints how to use what is still running.
 func (n *narrator) keep(world *playground.Playground) {
 	fmt.Fprintf(n.out, `
 Everything is left running; Ctrl-C ends it.

@@ -31,13 +31,13 @@ import (
 
 const (
 	nextVersion = "v1.1.0"
-	// patience is how long a step may take before the story is given up.
+	// patience is the timeout of a step.
 	patience = 2 * time.Minute
-	// glance is how often the world is looked at while something is waited for.
+	// glance is the polling interval.
 	glance = 100 * time.Millisecond
 )
 
-// story tells what happens in the world, step by step, as it is seen to happen.
+// story demonstrates the steps of a promotion.
 type story struct {
 	*narrator
 	world *playground.Playground
@@ -126,7 +126,7 @@ func (s *story) finish(ctx context.Context) error {
 	return s.kubectl(ctx, "get", "gates,pipelines", "--namespace", "flux-system")
 }
 
-// promote sees a pull request for the environment, merges it as a reviewer would, and sees the version arrive.
+// promote waits for the environment's pull request, merges it as a reviewer would, and waits for the version.
 func (s *story) promote(ctx context.Context, env string) error {
 	var opened *pipelinesv1.PullRequestStatus
 	if err := s.wait(ctx, "a pull request for "+env, func(ctx context.Context) (string, error) {
@@ -162,7 +162,7 @@ func (s *story) seeVersion(ctx context.Context, env, version string) error {
 	})
 }
 
-// seeWhy waits until the Pipeline's own words begin as expected.
+// seeWhy waits until the Pipeline's message starts with the expected text.
 func (s *story) seeWhy(ctx context.Context, expected string) error {
 	return s.wait(ctx, "the Pipeline to say: "+expected, func(ctx context.Context) (string, error) {
 		why, err := s.world.Why(ctx)
@@ -173,7 +173,7 @@ func (s *story) seeWhy(ctx context.Context, expected string) error {
 	})
 }
 
-// wait looks until look has something to tell, and tells it.
+// wait polls look until it returns a text, and prints that.
 func (s *story) wait(ctx context.Context, what string, look func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -198,7 +198,7 @@ func (s *story) wait(ctx context.Context, what string, look func(context.Context
 	}
 }
 
-// plugin turns the gate the way a user does.
+// plugin opens or closes the gate with the CLI, like a user.
 func (s *story) plugin(ctx context.Context, verb string, args ...string) error {
 	program, err := s.world.Cluster.Program("plugins/flux-" + verb)
 	if err != nil {

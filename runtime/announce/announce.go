@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package announce records what happens, where people and notification-controller look for it.
+// Package announce records events, both in Kubernetes and with Flux's notification-controller.
 package announce
 
 import (
@@ -27,40 +27,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mostPending is how many events may wait for notification-controller at a time.
+// mostPending is the maximum number of events that wait to be posted to notification-controller.
 const mostPending = 1000
 
-// Announcer records Kubernetes' events, and posts them to notification-controller, without keeping its caller waiting. Flux's
-// recorder tries for half a minute when that doesn't answer; gates and promotions must not wait for it.
+// Announcer records events in Kubernetes and posts them to notification-controller, without blocking its caller. Flux's
+// recorder retries for half a minute if notification-controller does not respond, and gates and promotions must not
+// wait for that.
 type Announcer struct {
 	scheme           *runtime.Scheme
 	kubernetes, flux kuberecorder.EventRecorder
-	// pending has room for events that are being posted.
+	// pending limits the events that are being posted.
 	pending chan struct{}
 }
 
-// New returns an Announcer for a controller, and the address of notification-controller, which may be empty.
+// New returns an Announcer for a controller. address is that of notification-controller, and may be empty.
 func New(mgr ctrl.Manager, address, controller string) (*Announcer, error) {
 	kubernetes, err := events.NewRecorder(mgr, ctrl.Log, "", controller)
 	if err != nil {
 		return nil, err
 	}
-	// The fake one drops what it is given: Kubernetes' own events are recorded already.
+	// The fake recorder drops its events: they are already recorded in Kubernetes.
 	flux, err := events.NewRecorderForScheme(mgr.GetScheme(), &kuberecorder.FakeRecorder{}, ctrl.Log, address, controller)
 	return To(mgr.GetScheme(), kubernetes, flux), err
 }
 
-// To returns an Announcer that records events about objects of the scheme with these recorders, of which only the former is waited for.
+// To returns an Announcer that records events about objects of the scheme with these recorders. It waits only for the
+// first one.
 func To(scheme *runtime.Scheme, kubernetes, flux kuberecorder.EventRecorder) *Announcer {
 	return &Announcer{scheme: scheme, kubernetes: kubernetes, flux: flux, pending: make(chan struct{}, mostPending)}
 }
 
-// Event records an event that tells of the last write of an object.
+// Event records an event about the last write of an object.
 func (a *Announcer) Event(obj client.Object, eventType, reason, message string) {
 	a.EventOn(obj, obj, eventType, reason, message)
 }
 
-// EventOn records an event on an object that tells of the last write of another one. It isn't posted if too many are waiting already.
+// EventOn records an event on an object about the last write of another one. It is not posted if too many are pending.
 func (a *Announcer) EventOn(obj runtime.Object, written client.Object, eventType, reason, message string) {
 	a.kubernetes.Event(obj, eventType, reason, message)
 	select {
@@ -76,13 +78,14 @@ func (a *Announcer) EventOn(obj runtime.Object, written client.Object, eventType
 	}()
 }
 
-// metadata has the token by which notification-controller tells an event from an earlier one with the same message. It drops the second
-// of two that have the same token within five minutes: a gate that is closed, opened and closed again would be taken for open.
+// metadata contains the token by which notification-controller distinguishes an event from an earlier one with the same
+// message. It drops the second of two events with the same token within five minutes. Without the token, a gate that is
+// closed, opened and closed again would be reported as open.
 func (a *Announcer) metadata(obj runtime.Object, written client.Object) map[string]string {
 	ref, err := reference.GetReference(a.scheme, obj)
 	if err != nil {
-		return nil // the recorder says so
+		return nil // the recorder reports it
 	}
-	// notification-controller looks for it under the API group of the object alone.
+	// notification-controller looks it up under the API group of the object, without the version.
 	return map[string]string{ref.GroupVersionKind().Group + "/" + eventv1.MetaTokenKey: written.GetResourceVersion()}
 }

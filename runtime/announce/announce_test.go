@@ -29,7 +29,7 @@ import (
 	kuberecorder "k8s.io/client-go/tools/record"
 )
 
-// stuck is a recorder whose notification-controller doesn't answer.
+// stuck is a recorder whose notification-controller does not respond.
 type stuck struct {
 	kuberecorder.EventRecorder
 	recorded chan string
@@ -58,7 +58,7 @@ func TestNobodyWaitsForNotificationController(t *testing.T) {
 	g.Eventually(recorder.recorded).Should(HaveLen(mostPending+1), "and it goes on")
 }
 
-// posted is a recorder of the metadata of what is posted to notification-controller.
+// posted records the metadata of events that are posted to notification-controller.
 type posted struct {
 	kuberecorder.EventRecorder
 	metadata chan map[string]string

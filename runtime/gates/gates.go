@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package gates finds the gates that objects refer to in a cluster.
+// Package gates finds the gates that objects in a cluster refer to.
 package gates
 
 import (
@@ -28,7 +28,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// NewFinder returns a Finder that reads gates, and the labels of namespaces, with the reader.
+// NewFinder returns a Finder that reads gates and namespace labels with the reader.
 func NewFinder(ctx context.Context, reader client.Reader, noCrossNamespaceRefs bool) gatingv1.Finder {
 	return gatingv1.Finder{
 		Gate: func(name types.NamespacedName) (*gatingv1.Gate, error) {
@@ -52,7 +52,7 @@ func NamespaceLabels(ctx context.Context, reader client.Reader, name string) (ma
 	return metadata.Labels, err
 }
 
-// NamespaceMetadata is what is read and held of Namespaces.
+// NamespaceMetadata is the part of Namespaces that is read and cached.
 func NamespaceMetadata() *metav1.PartialObjectMetadata {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

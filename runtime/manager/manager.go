@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package manager sets up what both controllers run in, as Flux's own controllers are set up.
+// Package manager sets up the controller manager of both controllers, as in Flux's own controllers.
 package manager
 
 import (
@@ -34,7 +34,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Options are the settings that both controllers have.
+// Options are the settings of both controllers.
 type Options struct {
 	MetricsAddr, HealthAddr string
 	Client                  fluxclient.Options
@@ -45,7 +45,7 @@ type Options struct {
 	ACL                     acl.Options
 }
 
-// BindFlags makes flags of the options.
+// BindFlags binds the options to flags.
 func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.MetricsAddr, "metrics-addr", ":8080", "The address the metric endpoint binds to.")
 	flags.StringVar(&o.HealthAddr, "health-addr", ":9440", "The address the health endpoint binds to.")
@@ -57,10 +57,10 @@ func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	o.ACL.BindFlags(flags)
 }
 
-// Namespace is the one that the controller runs in.
+// Namespace returns the namespace of the controller.
 func Namespace() string { return os.Getenv("RUNTIME_NAMESPACE") }
 
-// OnlyNamespace is the one that the controller sees; empty where it sees all.
+// OnlyNamespace returns the only namespace that the controller watches, or "" for all.
 func (o *Options) OnlyNamespace() string {
 	if o.Watch.AllNamespaces {
 		return ""
@@ -68,12 +68,13 @@ func (o *Options) OnlyNamespace() string {
 	return Namespace()
 }
 
-// NoCrossNamespaceRefs reports whether references across namespaces are denied. A controller of one namespace sees no others.
+// NoCrossNamespaceRefs reports whether cross-namespace references are disabled. A controller that watches a single
+// namespace cannot follow any.
 func (o *Options) NoCrossNamespaceRefs() bool {
 	return o.ACL.NoCrossNamespaceRefs || !o.Watch.AllNamespaces
 }
 
-// LeaderElectionID is one for each shard of a controller, so that each has a leader of its own.
+// LeaderElectionID returns the ID of a controller's lease. It differs between shards, so each shard has its own leader.
 func (o *Options) LeaderElectionID(controller string) string {
 	id := controller + "-leader-election"
 	if o.Watch.LabelSelector == "" {
@@ -82,13 +83,14 @@ func (o *Options) LeaderElectionID(controller string) string {
 	return leaderelection.GenerateID(id, o.Watch.LabelSelector)
 }
 
-// Prepare sets up the process: its log, and its memory limit.
+// Prepare sets up the logger and the memory limit of the process.
 func (o *Options) Prepare() {
 	logger.SetLogger(logger.NewLogger(o.Log))
 	limitMemory()
 }
 
-// New returns the manager of a controller, with probes. Of its settings, scheme, cache and the lock of the lease are taken from the caller.
+// New returns the manager of a controller, with health probes. The caller provides the scheme, the cache and the lock
+// of the lease.
 func (o *Options) New(controller string, config *rest.Config, settings ctrl.Options) (ctrl.Manager, error) {
 	if namespace := o.OnlyNamespace(); namespace != "" || !o.Watch.AllNamespaces {
 		settings.Cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}

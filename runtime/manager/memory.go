@@ -21,11 +21,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// memoryShare is the share of the container's memory limit at which the garbage collector works harder. The rest is for what Go's runtime
-// doesn't count, such as the program itself.
+// memoryShare is the share of the container's memory limit at which the garbage collector works harder. The rest is for
+// memory that Go's runtime does not count, such as the program itself.
 const memoryShare = 0.9
 
-// limitMemory sets Go's memory limit from that of the container, unless the variable GOMEMLIMIT has set it.
+// limitMemory derives Go's memory limit from the container's, unless GOMEMLIMIT is set.
 func limitMemory() {
 	limit, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(memoryShare))
 	if err != nil {
