@@ -14,8 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command sluice is Sluice's part of the Flux CLI: one binary for several of its plugins, told apart by the name it is
-// called by. Linked as flux-VERB in Flux's plugin directory, it serves 'flux VERB': open, close, approve, gate and pipeline.
+// Command sluice is a plugin of the Flux CLI. The same binary is several plugins, distinguished by the name it is
+// called by. If it is linked as flux-VERB in Flux's plugin directory, 'flux VERB' runs it. The verbs are open, close,
+// approve, gate and pipeline.
 package main
 
 import (

@@ -42,8 +42,8 @@ var (
 	kubeconfig []byte
 )
 
-// TestMain is the program itself when the test binary is called by one of the program's names, and the tests otherwise,
-// so that the tests start it as flux does: as a process, through a link.
+// TestMain runs the program itself if the test binary is called by one of its names, so the tests can start it like
+// flux: as a process, through a link. Otherwise it runs the tests.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "flux-open", "flux-close", "flux-approve", "flux-gate", "flux-pipeline", "sluice":
@@ -427,7 +427,7 @@ func TestWaitsForGateController(t *testing.T) {
 	g.Eventually(session.Err).Should(gbytes.Say("◎ waiting for gate reconciliation\n"))
 	g.Expect(session).NotTo(gexec.Exit())
 
-	// No gate-controller runs here: this is what it writes.
+	// No gate-controller runs in this test, so the test writes its status.
 	reread(t, gate)
 	write := func(status gatingv1.GateStatus) {
 		gate.Status, gate.Status.ObservedGeneration = status, gate.Generation
@@ -585,9 +585,9 @@ func TestCompletion(t *testing.T) {
 		{
 			name: "the commands of a verb are completed",
 			args: []string{"flux-pipeline", "__complete", ""},
-			want: "approve\tApprove a promotion\nclusters\tList the clusters that pipelines name\nget\tShow a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
+			want: "approve\tApprove a promotion\nclusters\tList the clusters of pipelines\nget\tShow a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
 				"markers\tList, check and preview the markers of a checkout\n" +
-				"wait\tWait until a revision has arrived\nwhy\tSay why an environment does not run the revision\n:4\n",
+				"wait\tWait until environments run a revision\nwhy\tExplain why an environment does not run the revision\n:4\n",
 		},
 		{
 			name: "the commands about gates are completed",
@@ -625,8 +625,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// start runs the program as flux does: by the path of a link that has the name of args[0], with a home and a kubeconfig of
-// its own. A variable in env wins over the same one set here.
+// start runs the program like flux: by the path of a link named args[0], with its own home and kubeconfig. Variables in
+// env take precedence.
 func start(t *testing.T, args []string, env ...string) *gexec.Session {
 	t.Helper()
 	g := NewWithT(t)
@@ -639,7 +639,7 @@ func start(t *testing.T, args []string, env ...string) *gexec.Session {
 	g.Expect(os.WriteFile(config, kubeconfig, 0o600)).To(Succeed())
 
 	command := exec.Command(link, args[1:]...)
-	// Under 'go test -cover' the program would complain on standard error that it has nowhere to write to.
+	// Without GOCOVERDIR, the program prints a warning to standard error under 'go test -cover'.
 	command.Env = append([]string{"HOME=" + dir, "KUBECONFIG=" + config, "GOCOVERDIR=" + t.TempDir()}, env...)
 	session, err := gexec.Start(command, nil, nil)
 	g.Expect(err).NotTo(HaveOccurred())

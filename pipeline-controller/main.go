@@ -76,13 +76,13 @@ type options struct {
 
 func (o *options) bind(flags *flag.FlagSet) {
 	o.BindFlags(flags)
-	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver. Promotions by notification are posted to it.")
-	flags.IntVar(&o.concurrent, "concurrent", 4, "The number of Pipelines that are reconciled at the same time.")
+	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver. Events, including promotions by notification, are sent to it.")
+	flags.IntVar(&o.concurrent, "concurrent", 4, "The number of concurrent Pipeline reconciles.")
 	flags.IntVar(&o.concurrentPromotions, "concurrent-promotions", 24,
-		"The number of promotions that are carried out at the same time, and of pull requests that are looked at. "+
-			"One namespace has at most a third of them, one Git host half, and one Git host of a namespace a sixth.")
+		"The number of concurrent promotions, and of concurrent checks of pull requests. "+
+			"Each namespace can use a third of it, each Git host half, and each Git host of a namespace a sixth.")
 	flags.BoolVar(&o.network.AllowLoopback, "allow-loopback-git-hosts", false,
-		"Allow Git hosts at loopback addresses, for tests. Whoever may create Pipelines can then have the controller connect to its own container.")
+		"Allow Git hosts at loopback addresses, for tests. Users who can create Pipelines can then make the controller connect to its own container.")
 	o.endpoint.BindFlags(flags)
 }
 

@@ -160,8 +160,8 @@ spec:
 		}).Should(ContainSubstring("pipeline approvals/shop: prod: v2.0.0@sha1:"))
 		Eventually(ctx, metricsOf(world.PipelineController)).Should(And(
 			ContainSubstring(`sluice_pipeline_promotion{environment="prod",name="shop",namespace="approvals",state="succeeded"} 1`),
-			ContainSubstring(`sluice_promotion_precondition_wait_seconds_count{name="shop",namespace="approvals",type="Approval"} 1`),
-			ContainSubstring(`sluice_promotion_promoted_seconds_count{name="shop",namespace="approvals"} 1`)))
+			ContainSubstring(`sluice_promotion_precondition_wait_duration_seconds_count{name="shop",namespace="approvals",type="Approval"} 1`),
+			ContainSubstring(`sluice_promotion_promoted_duration_seconds_count{name="shop",namespace="approvals"} 1`)))
 
 		By("being owned by its Pipeline")
 		Expect(world.Client.Get(ctx, client.ObjectKeyFromObject(second), second)).To(Succeed())

@@ -387,7 +387,7 @@ spec:
 		pipeline(ctx, "deleted", "")
 		Eventually(ctx, record("deleted", "two")).Should(haveState("created"))
 		measured := metricsOf(world.PipelineController)
-		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_arrived_seconds_count{name="deleted",namespace="flux-system"} 0`))
+		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_arrived_duration_seconds_count{name="deleted",namespace="flux-system"} 0`))
 		obj := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "deleted")
 		Expect(world.Client.Delete(ctx, obj)).To(Succeed())
 		Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())

@@ -43,35 +43,36 @@ type approveCommand struct {
 	wait     bool
 }
 
-// newApproveCommand makes the command that is called by the given words; it is there as a verb, and beside the other commands
-// about pipelines.
+// newApproveCommand returns the command. It exists twice: as a verb, and as a subcommand of pipeline. words is how it
+// is called.
 func newApproveCommand(use, words string, cluster *clusterFlags) *cobra.Command {
 	approve := &approveCommand{pipelineCommand: pipelineCommand{cluster: cluster}}
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "Approve a promotion",
-		Long: `Approve the promotion that waits for it in an environment of a pipeline: show what would be approved, ask, make a
-PromotionApproval in your own name, and wait until the promotion has gone on, or until it waits for something else.
+		Long: `Approve a promotion that waits for approval into an environment of a pipeline. The command shows the
+promotion, asks for confirmation, creates a PromotionApproval in your name, and waits until the
+promotion continues or waits for something else.
 
-An approval is for one revision by the name that is shown, and not for another name of the same commit. It needs the verb
-'approve' on the pipeline, and 'create' on promotionapprovals.`,
-		Example: fmt.Sprintf(`  # Look at what waits for approval into prod, and approve it
+An approval is only valid for the revision name that is shown, not for another name of the same
+commit. You need the RBAC verbs 'approve' on the pipeline and 'create' on promotionapprovals.`,
+		Example: fmt.Sprintf(`  # Review and approve the promotion into prod
   %[1]s app --env prod
 
-  # Approve what waits, if that is in one environment only
+  # Approve the only promotion that waits for approval
   %[1]s app
 
-  # Approve one revision without being asked, as scripts do
+  # Approve a revision without confirmation, in a script
   %[1]s app --env prod --yes --revision "$REVISION" --comment "change 4711"`, words),
 		Args:              oneName("pipeline"),
 		ValidArgsFunction: cluster.completePipelines,
 		RunE:              approve.run,
 	}
 	approve.bindEnv(cmd, "the environment that is promoted into; by default the one in which a promotion waits for approval")
-	cmd.Flags().StringVar(&approve.revision, "revision", "", "approve only this revision, or the one of this tag, or of seven digits or more of its commit: if another one waits, approve nothing")
-	cmd.Flags().StringVar(&approve.comment, "comment", "", "a comment for those who read the approval later")
-	cmd.Flags().BoolVarP(&approve.yes, "yes", "y", false, "don't ask")
-	cmd.Flags().BoolVar(&approve.wait, "wait", true, "wait until the promotion has gone on")
+	cmd.Flags().StringVar(&approve.revision, "revision", "", "approve only this revision, given as revision, tag, or at least seven digits of the commit; fail if another one waits")
+	cmd.Flags().StringVar(&approve.comment, "comment", "", "a comment that is stored with the approval")
+	cmd.Flags().BoolVarP(&approve.yes, "yes", "y", false, "skip the confirmation")
+	cmd.Flags().BoolVar(&approve.wait, "wait", true, "wait until the promotion continues")
 	return cmd
 }
 
@@ -92,7 +93,7 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 		if err := c.ask(cmd, waiting); err != nil {
 			return err
 		}
-		// The answer was to what was shown, and may have taken its time.
+		// The promotion may have changed while the user was asked.
 		if waiting, err = c.find(cmd.Context(), kube, key, waiting.revision, revision.Names); err != nil {
 			return err
 		}
@@ -111,7 +112,7 @@ type candidate struct {
 	revision string
 }
 
-// find returns the promotion that waits for approval. If a revision is wanted, it has to match the one that waits.
+// find returns the promotion that waits for approval. If a revision was given, it must match.
 func (c *approveCommand) find(ctx context.Context, kube client.Client, key client.ObjectKey, wanted string, match func(wanted, waiting string) bool) (*candidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cluster.timeout)
 	defer cancel()
@@ -136,7 +137,7 @@ func (c *approveCommand) find(ctx context.Context, kube client.Client, key clien
 	return &candidate{pipeline: pipeline, env: c.env, revision: waiting}, nil
 }
 
-// findAnywhere returns the one promotion that waits for approval, into whichever environment.
+// findAnywhere returns the only promotion of the pipeline that waits for approval, in any environment.
 func (c *approveCommand) findAnywhere(pipeline *pipelinesv1.Pipeline, wanted string, wants func(waiting string) bool) (*candidate, error) {
 	var found []*candidate
 	var all []string
@@ -161,7 +162,7 @@ func (c *approveCommand) findAnywhere(pipeline *pipelinesv1.Pipeline, wanted str
 	return found[0], nil
 }
 
-// show tells what would be approved.
+// show prints what would be approved.
 func (p *candidate) show(log logger) {
 	log.actionf("approving a promotion of pipeline %s in %s namespace", p.pipeline.Name, p.pipeline.Namespace)
 	log.detailf("environment", "%s", p.env)
@@ -170,7 +171,7 @@ func (p *candidate) show(log logger) {
 	log.detailf("also waits for", "%s", p.besides())
 }
 
-// running returns what the targets of the environment run now.
+// running returns the revisions that the targets of the environment run.
 func (p *candidate) running() string {
 	var running []string
 	for _, target := range p.pipeline.Status.Environments[p.env].Targets {
@@ -185,7 +186,7 @@ func (p *candidate) running() string {
 	return strings.Join(running, ", ")
 }
 
-// approvals counts those who have approved so far.
+// approvals returns the number of approvals so far.
 func (p *candidate) approvals() string {
 	required, byHTTP := 0, ""
 	if promotion := p.pipeline.PromotionInto(p.pipeline.Environment(p.env)); promotion != nil {
@@ -205,7 +206,7 @@ func (p *candidate) approvals() string {
 	return text + byHTTP
 }
 
-// besides returns what the promotion waits for other than approval.
+// besides returns the other preconditions that the promotion waits for.
 func (p *candidate) besides() string {
 	if record := recordOf(p.pipeline, p.env); record != nil {
 		if unmet := why.Unmet(record); len(unmet) > 0 {
@@ -215,7 +216,7 @@ func (p *candidate) besides() string {
 	return "nothing else"
 }
 
-// ask asks the person at the terminal, and returns an error unless they agree.
+// ask asks for confirmation at the terminal. It returns an error unless the user confirms.
 func (c *approveCommand) ask(cmd *cobra.Command, waiting *candidate) error {
 	if !c.cluster.isTerminal(cmd.InOrStdin()) {
 		return fmt.Errorf("there is no terminal to ask on: pass --yes and --revision %s", waiting.revision)
@@ -223,7 +224,7 @@ func (c *approveCommand) ask(cmd *cobra.Command, waiting *candidate) error {
 	fmt.Fprintf(cmd.ErrOrStderr(), "? approve it? [y/N] ")
 	answered := make(chan string, 1)
 	go func() {
-		// Nothing ends a read from a terminal, so that an interrupt leaves this one behind.
+		// A read from a terminal cannot be cancelled, so an interrupt leaves this one behind.
 		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 		answered <- answer
 	}()
@@ -239,7 +240,7 @@ func (c *approveCommand) ask(cmd *cobra.Command, waiting *candidate) error {
 	return errors.New("nothing was approved")
 }
 
-// approve makes the approval in the name of who asks for it, and returns that name.
+// approve creates the approval in the name of the user, and returns that name.
 func (c *approveCommand) approve(ctx context.Context, kube client.Client, log logger, waiting *candidate) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cluster.timeout)
 	defer cancel()
@@ -254,7 +255,7 @@ func (c *approveCommand) approve(ctx context.Context, kube client.Client, log lo
 	err := create(ctx, kube, log, c.cluster.verbose, approval)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		// Those who may approve need not be allowed to get approvals.
+		// Users who can approve may lack the permission to get approvals.
 		if kube.Get(ctx, client.ObjectKeyFromObject(approval), made) == nil && !made.Spec.Repeats(spec) {
 			return "", fmt.Errorf("PromotionApproval %s already exists and approves something else: delete it", made.Name)
 		}

@@ -39,7 +39,7 @@ var (
 
 const pull = "https://github.com/acme/fleet/pull/7"
 
-// What is shown before the person is asked.
+// Output before the confirmation.
 var (
 	shown = `► approving a promotion of pipeline app in flux-system namespace
   environment:    prod
@@ -50,7 +50,7 @@ var (
 `
 )
 
-// waiting is a Pipeline whose promotion into prod waits for one approval, with changes.
+// waiting is a Pipeline whose promotion into prod waits for one approval, after changes.
 func waiting(changes ...func(*pipelinesv1.Pipeline)) *pipelinesv1.Pipeline {
 	pipeline := newPipeline()
 	promotion := &pipelinesv1.Promotion{Manual: true}
@@ -70,7 +70,7 @@ func waiting(changes ...func(*pipelinesv1.Pipeline)) *pipelinesv1.Pipeline {
 	return pipeline
 }
 
-// evaluated has the promotion into prod wait for its preconditions, or go on if all are met.
+// evaluated marks the promotion into prod as waiting, or as in progress if all preconditions are met.
 func evaluated(pipeline *pipelinesv1.Pipeline) {
 	prod := pipeline.Status.Environments["prod"]
 	var unmet []string
@@ -90,7 +90,7 @@ func evaluated(pipeline *pipelinesv1.Pipeline) {
 	prod.Since = since
 }
 
-// gated lets the promotion wait for a closed gate, too.
+// gated adds a closed gate to the promotion.
 func gated(pipeline *pipelinesv1.Pipeline) {
 	record := pipeline.Status.Environments["prod"].Promotion
 	record.Preconditions = append([]pipelinesv1.PreconditionStatus{
@@ -99,13 +99,13 @@ func gated(pipeline *pipelinesv1.Pipeline) {
 	evaluated(pipeline)
 }
 
-// twoRequired lets the promotion wait for a second approval, after that of bob.
+// twoRequired requires a second approval, after that of bob.
 func twoRequired(pipeline *pipelinesv1.Pipeline) {
 	pipeline.Spec.Promotion.Approvals = &pipelinesv1.Approvals{Required: 2}
 	pipeline.Status.Environments["prod"].Promotion.Approvers = []string{"bob"}
 }
 
-// approved meets the precondition, in the name of ada.
+// approved meets the precondition with an approval by ada.
 func approved(pipeline *pipelinesv1.Pipeline) {
 	prod := pipeline.Status.Environments["prod"]
 	prod.WaitingApproval.Revision = ""
@@ -130,12 +130,12 @@ func superseded(pipeline *pipelinesv1.Pipeline) {
 	prod.Promotion.Revision = next
 }
 
-// stagingWaitsToo has another revision wait for approval into staging.
+// stagingWaitsToo makes the promotion of another revision into staging wait for approval.
 func stagingWaitsToo(pipeline *pipelinesv1.Pipeline) {
 	pipeline.Status.Environments["staging"].WaitingApproval.Revision = next
 }
 
-// controller does what pipeline-controller does once something is created.
+// controller updates the Pipeline when an approval is created, like pipeline-controller.
 func controller(t *testing.T, changes ...func(*pipelinesv1.Pipeline)) func(context.Context, client.Client, client.Object) {
 	return func(ctx context.Context, kube client.Client, _ client.Object) {
 		t.Helper()
@@ -166,7 +166,7 @@ func TestApprovePromotion(t *testing.T) {
 		refuse   func(string, any) error
 		want     string
 		wantErr  string
-		// wantMade are the approvals that are made, by what is in them.
+		// wantMade are the specs of the approvals that are created.
 		wantMade []pipelinesv1.PromotionApprovalSpec
 	}{
 		{

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package cli holds the commands that Sluice adds to the Flux CLI. They take Flux's persistent flags, follow its rule for
-// the default namespace, and talk like its own commands.
+// Package cli contains the commands that Sluice adds to the Flux CLI. They accept Flux's persistent flags, use the same
+// default namespace, and print messages in the same style.
 package cli
 
 import (
@@ -31,15 +31,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// outside is what commands reach for beyond their arguments. Tests put something else in its place.
+// outside is the environment of the commands. Tests replace it.
 type outside struct {
 	dial       func(*cobra.Command, *clusterFlags) (client.Client, error)
 	isTerminal func(io.Reader) bool
 	now        func() time.Time
 }
 
-// New returns the commands of the program that was called by the given path, usually os.Args[0]. Called as flux-VERB, as
-// Flux calls its plugins, the program is that verb; called by any other name, it takes the verb as its first argument.
+// New returns the root command. program is usually os.Args[0]. If the program is called as flux-VERB, as Flux calls its
+// plugins, the root command is that verb. Otherwise the verb is the first argument.
 func New(program, version string) *cobra.Command {
 	return newProgram(program, version, outside{dial: dial, isTerminal: isTerminal, now: time.Now})
 }
@@ -77,7 +77,7 @@ func newRoot(name string, verbs []*cobra.Command) *cobra.Command {
 	for _, verb := range verbs {
 		if name == "flux-"+verb.Name() {
 			verb.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "flux " + verb.Name()}
-			// Completion is flux's own: it asks the plugin through cobra's hidden __complete command.
+			// flux itself provides completion. It calls the plugin's hidden cobra command __complete.
 			verb.CompletionOptions.DisableDefaultCmd = true
 			return verb
 		}

@@ -39,11 +39,11 @@ const (
 	namespaceEnv        = "FLUX_SYSTEM_NAMESPACE"
 	followKubeConfigEnv = "FLUX_NS_FOLLOWS_KUBE_CONTEXT"
 
-	// fieldOwner is the name under which flux's own commands change objects, whatever name this binary is called by.
+	// fieldOwner is the field manager of flux's own commands. It does not depend on the name of this binary.
 	fieldOwner = gatingv1.TurningManager
 )
 
-// clusterFlags are the persistent flags of flux, all of them and with the same defaults: flux hands them on unparsed.
+// clusterFlags are the persistent flags of flux, with the same defaults. flux passes them to plugins unparsed.
 type clusterFlags struct {
 	outside
 
@@ -58,8 +58,8 @@ type clusterFlags struct {
 func (f *clusterFlags) bind(root *cobra.Command) {
 	f.kubeconfig = genericclioptions.NewConfigFlags(false)
 	*f.kubeconfig.Namespace = defaultNamespace()
-	f.kubeconfig.Timeout = nil   // flux has --timeout in place of --request-timeout
-	f.kubeconfig.APIServer = nil // flux has --server without its short form -s
+	f.kubeconfig.Timeout = nil   // flux has --timeout instead of --request-timeout
+	f.kubeconfig.APIServer = nil // flux has no short form -s of --server
 
 	flags := root.PersistentFlags()
 	f.kubeconfig.AddFlags(flags)
@@ -81,8 +81,8 @@ func defaultNamespace() string {
 
 func isNamespace(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// namespace is the one to work in: that of --namespace, else, where asked for, that of the kubeconfig's context, else
-// $FLUX_SYSTEM_NAMESPACE, else flux-system.
+// namespace returns the namespace of --namespace, or of the kubeconfig's context if --ns-follows-kube-context is set,
+// or $FLUX_SYSTEM_NAMESPACE, or flux-system.
 func (f *clusterFlags) namespace(cmd *cobra.Command) (string, error) {
 	namespace := *f.kubeconfig.Namespace
 	if !cmd.Flags().Changed("namespace") {
@@ -101,8 +101,8 @@ func (f *clusterFlags) namespace(cmd *cobra.Command) (string, error) {
 	return namespace, nil
 }
 
-// contextNamespace is empty where the kubeconfig has no answer: what is wrong with it, if anything, is told when a client
-// is made from it.
+// contextNamespace returns the namespace of the kubeconfig's context. It is empty if the kubeconfig has none or is
+// invalid: the client reports errors of the kubeconfig later.
 func (f *clusterFlags) contextNamespace() string {
 	config, err := f.kubeconfig.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *clusterFlags) contextNamespace() string {
 	return ""
 }
 
-// connect returns a client of the cluster that the flags name, and the namespace to work in.
+// connect returns a client for the cluster of the flags, and the namespace to use.
 func (f *clusterFlags) connect(cmd *cobra.Command) (client.Client, string, error) {
 	namespace, err := f.namespace(cmd)
 	if err != nil {
@@ -134,9 +134,9 @@ func dial(cmd *cobra.Command, f *clusterFlags) (client.Client, error) {
 		return nil, fmt.Errorf("kubernetes configuration load failed: %w", err)
 	}
 	config.QPS, config.Burst = f.qps, f.burst
-	// The discovery of the API knows no context, so that only this bounds it.
+	// The discovery client accepts no context, so this is its only timeout.
 	config.Timeout = f.timeout
-	// A policy of the cluster may answer with a warning for the person who opens or closes.
+	// Admission policies can return warnings.
 	config.WarningHandler = rest.NewWarningWriter(cmd.ErrOrStderr(), rest.WarningWriterOptions{Deduplicate: true})
 
 	scheme, err := newScheme()

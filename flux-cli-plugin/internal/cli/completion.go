@@ -30,17 +30,17 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// A shell waits for completion with the person's cursor stuck, so that a cluster which can't be reached must not take long.
+// completionTimeout is short because completion blocks the shell, and the cluster may be unreachable.
 const completionTimeout = 5 * time.Second
 
-// completeGates offers the gates of the namespace, each with its state.
+// completeGates completes the gates of the namespace, with their state as description.
 func (f *clusterFlags) completeGates(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return f.complete(cmd, args, toComplete, &gatingv1.GateList{}, func(obj client.Object) string {
 		return stateOf(obj.(*gatingv1.Gate))
 	})
 }
 
-// completePipelines offers the pipelines of the namespace, each with the revision that travels.
+// completePipelines completes the pipelines of the namespace, with their revision as description.
 func (f *clusterFlags) completePipelines(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return f.complete(cmd, args, toComplete, &pipelinesv1.PipelineList{}, func(obj client.Object) string {
 		return revision.Short(obj.(*pipelinesv1.Pipeline).Status.Revision)
@@ -63,7 +63,8 @@ func (f *clusterFlags) complete(cmd *cobra.Command, args []string, toComplete st
 	})
 }
 
-// completeEnvironments offers the environments of the pipeline that was named before, each with what waits there for approval.
+// completeEnvironments completes the environments of the pipeline in the first argument. The description is the
+// revision that waits for approval.
 func (f *clusterFlags) completeEnvironments(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -87,7 +88,7 @@ func (f *clusterFlags) completeEnvironments(cmd *cobra.Command, args []string, t
 	})
 }
 
-// offer returns those of the completions that begin with what was typed.
+// offer returns the completions that start with the typed text.
 func (f *clusterFlags) offer(cmd *cobra.Command, toComplete string, read func(context.Context, client.Client, string) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
 	f.timeout = completionTimeout
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)

@@ -31,23 +31,23 @@ import (
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
-// step is what an approved promotion was last seen to be at.
+// step is the last observed step of an approved promotion.
 type step int
 
 const (
-	// unseen: pipeline-controller has yet to count the approval.
+	// unseen: pipeline-controller has not counted the approval yet.
 	unseen step = iota
-	// underWay: nothing is missing, the outcome is awaited.
+	// underWay: all preconditions are met, and the result is pending.
 	underWay
-	// waits: it is approved, and something else is missing.
+	// waits: it is approved, but waits for something else.
 	waits
-	// done: it was carried out.
+	// done: it succeeded.
 	done
-	// ended: it won't be carried out, or an attempt failed and will be repeated.
+	// ended: it is abandoned, or an attempt failed and will be retried.
 	ended
 )
 
-// follow waits until the approved promotion has gone on, or until it waits for something that no waiting here ends.
+// follow waits until the approved promotion continues, or until it waits for something else.
 func (c *approveCommand) follow(ctx context.Context, kube client.Client, log logger, approved *candidate, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cluster.timeout)
 	defer cancel()
@@ -83,7 +83,7 @@ func (c *approveCommand) follow(ctx context.Context, kube client.Client, log log
 	return nil
 }
 
-// progress tells where the promotion is, by the pipeline as it was last read.
+// progress returns the step and the message of the promotion, according to the pipeline's status.
 func (p *candidate) progress(by string, now time.Time) (step, string) {
 	promoted, record := p.pipeline.Status.RevisionInto(p.env), recordOf(p.pipeline, p.env)
 	if promoted != "" && promoted != p.revision {
@@ -107,7 +107,8 @@ func (p *candidate) progress(by string, now time.Time) (step, string) {
 	return waits, line
 }
 
-// attempted tells where a promotion is whose turn it is: from its own approval on, and not what came of attempts before that.
+// attempted returns the step of a promotion whose preconditions are met. It ignores the results of attempts before the
+// approval.
 func (p *candidate) attempted(record *pipelinesv1.PromotionRecord, by, line string) (step, string) {
 	switch state := p.pipeline.Status.Environments[p.env].State; {
 	case record.Revision != p.revision || !slices.Contains(record.Approvers, by):

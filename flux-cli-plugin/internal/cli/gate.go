@@ -24,7 +24,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// unknown is shown for what gate-controller has yet to look at.
+// unknown is shown for what gate-controller has not observed yet.
 const unknown = "<unknown>"
 
 func getGate(ctx context.Context, kube client.Client, key client.ObjectKey) (*gatingv1.Gate, error) {
@@ -32,7 +32,7 @@ func getGate(ctx context.Context, kube client.Client, key client.ObjectKey) (*ga
 	return gate, get(ctx, kube, "gate", key, gate, &gatingv1.GateList{})
 }
 
-// stateOf tells by the switch itself whether the gate is open.
+// stateOf returns the gate's state from its spec.
 func stateOf(gate *gatingv1.Gate) string {
 	if gate.Spec.Closed {
 		return closing.state
@@ -40,7 +40,7 @@ func stateOf(gate *gatingv1.Gate) string {
 	return opening.state
 }
 
-// observed reports whether gate-controller has seen the gate as it is now.
+// observed reports whether gate-controller has observed the current generation of the gate.
 func observed(gate *gatingv1.Gate) bool {
 	return gate.Status.ObservedGeneration >= gate.Generation && gate.Status.LastTransitionTime != nil
 }

@@ -40,19 +40,20 @@ func newGateCreateCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a gate",
-		Long: fmt.Sprintf(`Create a gate. It is open unless --closed is given, and holds back whatever names it while it is closed.
+		Long: fmt.Sprintf(`Create a gate. It is open unless --closed is set. A closed gate holds the sources and promotions
+that refer to it.
 
-The reason is kept in the annotation %s of the gate, and every message about the gate carries it.`, gatingv1.ReasonAnnotation),
-		Example: `  # Create the gate 'change-freeze', open
+The reason is stored in the gate's annotation %s and shown in every message about the gate.`, gatingv1.ReasonAnnotation),
+		Example: `  # Create the open gate 'change-freeze'
   flux gate create change-freeze
 
-  # Create one that is closed, and say why
+  # Create a closed gate with a reason
   flux gate create change-freeze --closed --reason "release week, ask in #releases"`,
 		Args: oneName("gate"),
 		RunE: command.run,
 	}
 	cmd.Flags().BoolVar(&command.closed, "closed", false, "create the gate closed")
-	cmd.Flags().StringVar(&command.reason, "reason", "", "why the gate is open or closed, on one line")
+	cmd.Flags().StringVar(&command.reason, "reason", "", "the reason why the gate is open or closed, on one line")
 	return cmd
 }
 

@@ -32,9 +32,11 @@ func newGateGetCommand(cluster *clusterFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a gate and what it holds",
-		Long: `Show a gate, the sources that name it and whether they are held, and the pipelines that name it and what of them waits.
+		Long: `Show a gate, and the sources and pipelines that refer to it. It shows which sources are held and
+which promotions wait.
 
-A source or a promotion may name several gates. It is shown as held or waiting whichever of them keeps it.`,
+A source or a promotion can refer to several gates. It is shown as held or waiting if any of them is
+closed.`,
 		Example: `  # Show what the gate 'change-freeze' holds
   flux gate get change-freeze`,
 		Args:              oneName("gate"),
@@ -59,7 +61,7 @@ A source or a promotion may name several gates. It is shown as held or waiting w
 	}
 }
 
-// treeOf shows a gate with those who name it below.
+// treeOf returns a tree of the gate and the objects that refer to it.
 func treeOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, now time.Time) (*tree, error) {
 	shown := leaf("Gate/%s/%s: %s", gate.Namespace, gate.Name, stateOf(gate))
 	if observed(gate) {

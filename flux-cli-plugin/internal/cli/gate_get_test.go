@@ -29,7 +29,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// sourceOf is a source by its manifest, whose condition GatesOpen is of the status, and has a message.
+// sourceOf returns the source in the manifest, with the status and message of its condition GatesOpen.
 func sourceOf(t *testing.T, manifest, gatesOpen string) client.Object {
 	t.Helper()
 	g := NewWithT(t)

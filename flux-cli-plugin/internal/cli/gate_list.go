@@ -42,13 +42,15 @@ func newGateListCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List gates",
-		Long: `List gates: whether each is open, since when, how many sources and promotions are held, and why.
+		Long: `List gates with their state, its age and reason, and the number of sources and promotions that they
+hold.
 
-With those of a namespace, the gates of other namespaces are listed that its sources and promotions name.`,
+The list for a namespace includes gates of other namespaces that its sources and promotions refer
+to.`,
 		Example: `  # List the gates of the flux-system namespace
   flux gate list
 
-  # List those of all namespaces
+  # List the gates of all namespaces
   flux gate list -A`,
 		Args: cobra.NoArgs,
 		RunE: command.run,
@@ -95,7 +97,8 @@ func (c *gateListCommand) row(name string, gate *gatingv1.Gate) []string {
 	return []string{name, stateOf(gate), since, held, gate.Reason()}
 }
 
-// foreign shows the gates of other namespaces that sources and promotions of the namespace name, as far as these may be listed.
+// foreign returns the gates of other namespaces that sources and promotions of the namespace refer to, as far as the
+// user can read them.
 func (c *gateListCommand) foreign(ctx context.Context, kube client.Client, namespace string) ([][]string, error) {
 	keys, err := foreignGates(ctx, &lister{kube: kube, namespace: namespace})
 	if err != nil {
@@ -118,7 +121,7 @@ func (c *gateListCommand) foreign(ctx context.Context, kube client.Client, names
 	return rows, nil
 }
 
-// foreignGates returns the gates of other namespaces that sources and promotions name, in order.
+// foreignGates returns the sorted names of the gates of other namespaces that sources and promotions refer to.
 func foreignGates(ctx context.Context, lister *lister) ([]client.ObjectKey, error) {
 	sources, err := lister.sources(ctx)
 	if err != nil {

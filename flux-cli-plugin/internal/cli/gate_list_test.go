@@ -26,7 +26,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// promotedBy is a Pipeline in the namespace whose promotions name the gate.
+// promotedBy is a Pipeline in the namespace whose promotions refer to the gate.
 func promotedBy(namespace string, gate gatingv1.GateReference) *pipelinesv1.Pipeline {
 	return &pipelinesv1.Pipeline{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "app"},

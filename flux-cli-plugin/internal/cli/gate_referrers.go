@@ -27,13 +27,13 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// referrersOf lists objects that may name the gate. Those of other namespaces may only if the gate allows it, so that nobody
-// needs to read other namespaces for a gate that doesn't.
+// referrersOf returns a lister of the objects that may refer to the gate. It lists other namespaces only if the gate
+// allows references from there, so other gates need no permission for that.
 func referrersOf(kube client.Client, gate *gatingv1.Gate) *lister {
 	return &lister{kube: kube, everywhere: gate.Spec.AccessFrom != nil, namespace: gate.Namespace}
 }
 
-// sourcesOf shows the sources that name a gate.
+// sourcesOf shows the sources that refer to the gate.
 func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) (*tree, error) {
 	lister := referrersOf(kube, gate)
 	sources, err := lister.sources(ctx)
@@ -52,7 +52,7 @@ func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gating
 	return lister.conclude(shown, gate, "no source names it", counted), nil
 }
 
-// pipelinesOf shows the promotions that name a gate.
+// pipelinesOf shows the promotions that refer to the gate.
 func pipelinesOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) (*tree, error) {
 	lister, pipelines := referrersOf(kube, gate), &pipelinesv1.PipelineList{}
 	if err := lister.list(ctx, pipelinesv1.PipelineKind, pipelines); err != nil {
@@ -72,7 +72,8 @@ func pipelinesOf(ctx context.Context, kube client.Client, log logger, gate *gati
 	return lister.conclude(shown, gate, "no pipeline names it", many(gate.Status.HeldPromotions, "promotion")+" held"), nil
 }
 
-// conclude says why the branch is empty, or not known to be whole. What gate-controller has counted is of use then.
+// conclude explains why a branch of the tree is empty or may be incomplete. In that case it shows the numbers in the
+// gate's status.
 func (l *lister) conclude(shown *tree, gate *gatingv1.Gate, none, counted string) *tree {
 	denial := l.denial()
 	switch {
@@ -86,10 +87,10 @@ func (l *lister) conclude(shown *tree, gate *gatingv1.Gate, none, counted string
 	return shown
 }
 
-// heldByGates says whether a promotion waits for gates.
+// heldByGates reports in words whether the promotion waits for gates.
 func heldByGates(pipeline *pipelinesv1.Pipeline, env string) string {
 	if status := pipeline.Status.Environments[env]; status != nil && status.State == pipelinesv1.EnvironmentPromoted {
-		return status.Message // a gate may hold its source
+		return status.Message // a gate may hold the environment's source
 	}
 	if unmet := pipeline.WaitsForGates(env); unmet != nil {
 		return fmt.Sprintf("%s waits: %s", revision.Short(recordOf(pipeline, env).Revision), unmet.Message)

@@ -40,13 +40,13 @@ func newGateSourcesCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sources",
 		Short: "List sources with their gates",
-		Long: `List the sources that have gates: which gates, whether these hold them, what is published, and why.
+		Long: `List the sources that have gates, with their gates, state, published artifact and a message.
 
-Gates of other namespaces are among them, also those that you may not look at.`,
+The list includes gates of other namespaces, even if you are not allowed to read those.`,
 		Example: `  # List the sources of the flux-system namespace that have gates
   flux gate sources
 
-  # List those of all namespaces
+  # List the sources of all namespaces
   flux gate sources -A`,
 		Args: cobra.NoArgs,
 		RunE: command.run,
@@ -83,7 +83,7 @@ func (c *gateSourcesCommand) run(cmd *cobra.Command, _ []string) error {
 	return printTable(cmd.OutOrStdout(), headings, rows)
 }
 
-// rows shows those of the sources that have gates, or had them when gate-controller looked.
+// rows returns the sources that have gates, or that had gates when gate-controller last reconciled them.
 func (c *gateSourcesCommand) rows(sources []source) [][]string {
 	var rows [][]string
 	for i := range sources {
@@ -103,7 +103,7 @@ func (c *gateSourcesCommand) rows(sources []source) [][]string {
 	return rows
 }
 
-// describeGates names the gates of a source, and which of them it inherits from its HelmRepository.
+// describeGates returns the gates of a source, and marks those inherited from its HelmRepository.
 func describeGates(own, inherited *gatingv1.GateReferences) string {
 	var parts []string
 	if text := describeReferences(own); text != "" {
@@ -127,7 +127,7 @@ func describeReferences(refs *gatingv1.GateReferences) string {
 	return list
 }
 
-// gatedState says in a word what the gates do to a source. What gate-controller has failed to do is refused.
+// gatedState returns the effect of the gates on a source in one word. A failure of gate-controller is shown as refused.
 func gatedState(condition *metav1.Condition) string {
 	switch {
 	case condition == nil:

@@ -33,14 +33,14 @@ func newGate(namespace, name string, changes ...func(*gatingv1.Gate)) *gatingv1.
 	return gate
 }
 
-// frozen is closed, for a reason, and was seen by gate-controller three hours ago.
+// frozen closes the gate with a reason. gate-controller observed it three hours ago.
 func frozen(gate *gatingv1.Gate) {
 	gate.Spec.Closed = true
 	gate.Annotations = map[string]string{gatingv1.ReasonAnnotation: "end of\nquarter"}
 	gate.Status = gatingv1.GateStatus{ObservedGeneration: 1, LastTransitionTime: at(-3 * time.Hour), Held: 2}
 }
 
-// forAll lets the objects of all namespaces refer to the gate.
+// forAll allows references to the gate from all namespaces.
 func forAll(gate *gatingv1.Gate) {
 	gate.Spec.AccessFrom = &acl.AccessFrom{NamespaceSelectors: []acl.NamespaceSelector{{}}}
 }

@@ -24,7 +24,8 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// What kustomize-controller writes on the objects that it applies, and what tells it to leave one alone.
+// Markers of kustomize-controller on the objects that it applies, and the annotations and labels that disable it for an
+// object.
 var (
 	kustomizationNameLabel      = kustomizev1.GroupVersion.Group + "/name"
 	kustomizationNamespaceLabel = kustomizev1.GroupVersion.Group + "/namespace"
@@ -32,8 +33,8 @@ var (
 	kustomizationSSA            = kustomizev1.GroupVersion.Group + "/ssa"
 )
 
-// warnOfGit says so where Git will have the last word about the gate: kustomize-controller forces the fields that it applies
-// back to what Git says at each reconciliation, whoever changed them.
+// warnOfGit prints a warning if the gate is managed in Git: kustomize-controller resets the fields that it applies at
+// each reconciliation, whoever changed them.
 func warnOfGit(log logger, gate *gatingv1.Gate) {
 	name := gate.Labels[kustomizationNameLabel]
 	if name == "" || leftAlone(gate.Labels) || leftAlone(gate.Annotations) {
@@ -44,7 +45,8 @@ func warnOfGit(log logger, gate *gatingv1.Gate) {
 		gate.Labels[kustomizationNamespaceLabel], name, kustomizationSSA, kustomizev1.IfNotPresentValue)
 }
 
-// leftAlone reports whether kustomize-controller, which reads these in labels as well as in annotations, skips the object.
+// leftAlone reports whether kustomize-controller skips the object. It reads these keys in labels as well as in
+// annotations.
 func leftAlone(metadata map[string]string) bool {
 	ssa := metadata[kustomizationSSA]
 	return strings.EqualFold(metadata[kustomizationReconcile], kustomizev1.DisabledValue) ||

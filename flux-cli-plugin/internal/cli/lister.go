@@ -26,19 +26,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lister lists objects of several kinds for a person who may not be allowed to list all of them.
+// lister lists objects of several kinds for users that may lack the permission to list some of them.
 type lister struct {
 	kube client.Client
-	// everywhere asks for the objects of all namespaces, and for those of the namespace where that is denied.
+	// everywhere lists all namespaces, and falls back to the namespace if that is denied.
 	everywhere bool
 	namespace  string
-	// onlyHere are kinds that were listed in the namespace though all namespaces were asked for.
+	// onlyHere are the kinds that were listed in the namespace, because listing all namespaces was denied.
 	onlyHere []string
-	// denied are kinds that could not even be listed there.
+	// denied are the kinds that could not be listed in the namespace either.
 	denied []string
 }
 
-// list reads the objects of a kind. A kind that the cluster does not serve has none, and neither has one that may not be listed.
+// list lists the objects of a kind. The result is empty if the cluster does not serve the kind, or if the request is
+// denied.
 func (l *lister) list(ctx context.Context, kind string, objects client.ObjectList) error {
 	if l.everywhere {
 		if done, err := l.try(ctx, kind, objects); done || err != nil {
@@ -57,7 +58,7 @@ func (l *lister) list(ctx context.Context, kind string, objects client.ObjectLis
 	return nil
 }
 
-// try lists objects unless that is denied.
+// try lists objects, and reports whether the request was allowed.
 func (l *lister) try(ctx context.Context, kind string, objects client.ObjectList, options ...client.ListOption) (done bool, _ error) {
 	switch err := l.kube.List(ctx, objects, options...); {
 	case err == nil, apimeta.IsNoMatchError(err):
@@ -69,14 +70,14 @@ func (l *lister) try(ctx context.Context, kind string, objects client.ObjectList
 	}
 }
 
-// warn tells which kinds were listed in one namespace only.
+// warn prints which kinds were listed in one namespace only.
 func (l *lister) warn(log logger) {
 	if len(l.onlyHere) > 0 {
 		log.warningf("you may not list %s in all namespaces: only what is in %s namespace is shown", strings.Join(l.onlyHere, ", "), l.namespace)
 	}
 }
 
-// denial tells which kinds could not be listed. It is empty if all could.
+// denial returns which kinds could not be listed, or "".
 func (l *lister) denial() string {
 	if len(l.denied) == 0 {
 		return ""

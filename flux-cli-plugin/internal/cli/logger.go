@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
-// logger writes the progress lines of a command with the signs that flux uses, to standard error as flux does.
+// logger writes progress messages to standard error, with the same signs as flux.
 type logger struct {
 	out io.Writer
 }
@@ -38,12 +38,12 @@ func (l logger) waitingf(format string, a ...any)  { l.printf("◎", format, a..
 func (l logger) successf(format string, a ...any)  { l.printf("✔", format, a...) }
 func (l logger) warningf(format string, a ...any)  { l.printf("⚠️", format, a...) }
 
-// detailf writes a line below the one before, about one thing of it.
+// detailf writes a detail below the previous line.
 func (l logger) detailf(name, format string, a ...any) {
 	fmt.Fprintf(l.out, "  %-16s%s\n", name+":", plaintext.Line(fmt.Sprintf(format, a...)))
 }
 
-// nothingf tells that a list is empty, which is no error.
+// nothingf reports an empty list, which is not an error.
 func (l logger) nothingf(noun, namespace string, all bool) {
 	where := namespace + " namespace"
 	if all {

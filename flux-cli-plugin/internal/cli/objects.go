@@ -30,7 +30,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// get reads an object, which messages call by the noun. If it isn't there, the error names those of the list that are.
+// get reads an object. Messages call it by the noun. If it does not exist, the error contains the names of existing
+// objects.
 func get(ctx context.Context, kube client.Client, noun string, key client.ObjectKey, obj client.Object, instead client.ObjectList) error {
 	err := kube.Get(ctx, key, obj)
 	switch {
@@ -45,7 +46,7 @@ func get(ctx context.Context, kube client.Client, noun string, key client.Object
 	}
 }
 
-// list reads objects that messages call by the noun.
+// list lists objects. Messages call them by the noun.
 func list(ctx context.Context, kube client.Client, noun string, objects client.ObjectList, options ...client.ListOption) error {
 	err := kube.List(ctx, objects, options...)
 	switch {
@@ -59,10 +60,10 @@ func list(ctx context.Context, kube client.Client, noun string, objects client.O
 }
 
 func bindAllNamespaces(cmd *cobra.Command, all *bool) {
-	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "list those of all namespaces")
+	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "list the objects of all namespaces")
 }
 
-// within limits a list to the namespace, unless all are asked for.
+// within limits a list to the namespace, unless all is true.
 func within(namespace string, all bool) client.ListOption {
 	if all {
 		return client.InNamespace("")
@@ -78,8 +79,8 @@ func notServed(kube client.Client, obj runtime.Object) error {
 	return fmt.Errorf("the cluster does not serve %s: is Sluice installed in it?", kind.GroupVersion())
 }
 
-// namesInstead ends the message about an object that is not there with those that are. It only helps: one who may not list
-// them gets the message without it.
+// namesInstead appends the names of existing objects to a not-found error. Without permission to list them, the error
+// remains as it is.
 func namesInstead(ctx context.Context, kube client.Client, noun, namespace string, objects client.ObjectList) string {
 	const most = 10
 	if err := kube.List(ctx, objects, client.InNamespace(namespace)); err != nil {
@@ -102,7 +103,7 @@ func namesInstead(ctx context.Context, kube client.Client, noun, namespace strin
 // items returns the objects of a list.
 func items(objects client.ObjectList) []client.Object {
 	var all []client.Object
-	// It fails for what is no list, and then there is nothing to return.
+	// It fails only for objects that are not lists, and then the result is empty.
 	_ = apimeta.EachListItem(objects, func(item runtime.Object) error {
 		if obj, ok := item.(client.Object); ok {
 			all = append(all, obj)
@@ -112,7 +113,7 @@ func items(objects client.ObjectList) []client.Object {
 	return all
 }
 
-// create creates an object, and shows it first if that is asked for.
+// create creates an object. With --verbose, it prints the object first.
 func create(ctx context.Context, kube client.Client, log logger, show bool, obj client.Object) error {
 	if show {
 		kind, err := apiutil.GVKForObject(obj, kube.Scheme())
@@ -129,7 +130,7 @@ func create(ctx context.Context, kube client.Client, log logger, show bool, obj 
 	return kube.Create(ctx, obj)
 }
 
-// listAll lists the objects that a command which lists is about, and returns the namespace that it is run for.
+// listAll lists the objects of a list command, and returns the namespace.
 func (f *clusterFlags) listAll(cmd *cobra.Command, noun string, objects client.ObjectList, allNamespaces bool) (namespace string, err error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()

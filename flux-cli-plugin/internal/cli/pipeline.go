@@ -43,7 +43,7 @@ func recordOf(pipeline *pipelinesv1.Pipeline, env string) *pipelinesv1.Promotion
 	return nil
 }
 
-// checkEnvironment returns an error that names the environments there are if this isn't one of them.
+// checkEnvironment returns an error with the existing environments if env is not one of them.
 func checkEnvironment(pipeline *pipelinesv1.Pipeline, env string) error {
 	if pipeline.Environment(env) != nil {
 		return nil
@@ -58,7 +58,7 @@ func checkEnvironment(pipeline *pipelinesv1.Pipeline, env string) error {
 	return fmt.Errorf("pipeline %s has no environment %s, it has: %s", pipeline.Name, env, strings.Join(names, ", "))
 }
 
-// waitingRevision returns the revision that waits for approval into an environment; empty if none does.
+// waitingRevision returns the revision that waits for approval into an environment, or "".
 func waitingRevision(pipeline *pipelinesv1.Pipeline, env string) string {
 	if status := pipeline.Status.Environments[env]; status != nil {
 		return status.WaitingApproval.Revision
@@ -75,7 +75,7 @@ func readiness(pipeline *pipelinesv1.Pipeline) (status, message string) {
 	return string(ready.Status), ready.Message
 }
 
-// pipelineCommand is what the commands about one pipeline have in common.
+// pipelineCommand is the common part of the commands for a single pipeline.
 type pipelineCommand struct {
 	cluster *clusterFlags
 	env     string
@@ -84,11 +84,11 @@ type pipelineCommand struct {
 func (c *pipelineCommand) bindEnv(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&c.env, "env", "", usage)
 	if err := cmd.RegisterFlagCompletionFunc("env", c.cluster.completeEnvironments); err != nil {
-		panic(err) // the flag is registered twice, or not there
+		panic(err) // the flag is registered twice or missing
 	}
 }
 
-// withPipeline runs with the pipeline that the argument names.
+// withPipeline calls run with the pipeline of the argument.
 func (c *pipelineCommand) withPipeline(run func(*cobra.Command, *pipelinesv1.Pipeline) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)

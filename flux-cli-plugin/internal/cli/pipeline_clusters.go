@@ -27,7 +27,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// pipelineClustersCommand lists the clusters that pipelines name.
+// pipelineClustersCommand lists the clusters that pipelines refer to.
 type pipelineClustersCommand struct {
 	cluster *clusterFlags
 	all     bool
@@ -37,10 +37,10 @@ func newPipelineClustersCommand(cluster *clusterFlags) *cobra.Command {
 	command := &pipelineClustersCommand{cluster: cluster}
 	cmd := &cobra.Command{
 		Use:   "clusters",
-		Short: "List the clusters that pipelines name",
-		Long: `List the clusters that the targets of pipelines name, and whether pipeline-controller reaches them.
+		Short: "List the clusters of pipelines",
+		Long: `List the clusters of the targets of pipelines, and whether pipeline-controller can connect to them.
 
-It is read from the pipelines' status: the clusters themselves aren't asked.`,
+The information is read from the status of the pipelines. The clusters are not contacted.`,
 		Example: `  # List the clusters of the pipelines of all namespaces
   flux pipeline clusters -A`,
 		Args: cobra.NoArgs,
@@ -67,7 +67,7 @@ func (c *pipelineClustersCommand) run(cmd *cobra.Command, _ []string) error {
 // clusterTargets are the targets in one cluster.
 type clusterTargets struct {
 	count int
-	// worst is the one that says most about the cluster.
+	// worst is the target with the most relevant error of the cluster.
 	worst pipelinesv1.TargetStatus
 }
 
@@ -111,7 +111,7 @@ func addTargets(clusters map[string]*clusterTargets, namespace string, targets [
 	}
 }
 
-// isWorse reports whether a target says more about what keeps its cluster from being reached than another one does.
+// isWorse reports whether the error of target says more about the connection to its cluster than that of other.
 func isWorse(target, other pipelinesv1.TargetStatus) bool {
 	rank := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionUnknown: 1, metav1.ConditionFalse: 2}
 	mine, others := rank[target.ClusterReachable()], rank[other.ClusterReachable()]

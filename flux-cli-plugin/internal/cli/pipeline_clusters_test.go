@@ -26,7 +26,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// inCluster is a Pipeline of a namespace whose only environment has one target in each of the clusters that are named.
+// inCluster returns a Pipeline with a single environment, which has these targets.
 func inCluster(namespace string, targets ...pipelinesv1.TargetStatus) *pipelinesv1.Pipeline {
 	pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "clustered"}}
 	pipeline.Spec.Environments = []pipelinesv1.Environment{{Name: "prod"}}
@@ -34,7 +34,7 @@ func inCluster(namespace string, targets ...pipelinesv1.TargetStatus) *pipelines
 	return pipeline
 }
 
-// targetIn is a target in a cluster of the Pipeline's namespace or of another one, and why it can't be read.
+// targetIn returns a target in a cluster, and the reason why it cannot be read.
 func targetIn(namespace, cluster, reason string, since *metav1.Time) pipelinesv1.TargetStatus {
 	target := pipelinesv1.TargetStatus{Reason: reason, Since: since}
 	target.ClusterAppRef.ClusterRef = &pipelinesv1.CrossNamespaceClusterReference{Kind: "GitopsCluster", Namespace: namespace, Name: cluster}

@@ -32,7 +32,7 @@ func newPipelineGetCommand(cluster *clusterFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a pipeline",
-		Long:  "Show a pipeline: its environments, what each of their targets runs, and the last promotion into each.",
+		Long:  "Show a pipeline with its environments, the revision of each target, and the last promotion into each environment.",
 		Example: `  # Show the pipeline 'app'
   flux pipeline get app`,
 		Args:              oneName("pipeline"),
@@ -43,7 +43,7 @@ func newPipelineGetCommand(cluster *clusterFlags) *cobra.Command {
 	}
 }
 
-// treeOfPipeline shows a pipeline with its environments below.
+// treeOfPipeline returns a tree of the pipeline and its environments.
 func treeOfPipeline(pipeline *pipelinesv1.Pipeline) *tree {
 	_, message := readiness(pipeline)
 	shown := leaf("Pipeline/%s/%s: %s", pipeline.Namespace, pipeline.Name, message)

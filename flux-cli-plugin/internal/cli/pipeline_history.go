@@ -34,11 +34,11 @@ func newPipelineHistoryCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history NAME",
 		Short: "List the promotions of a pipeline",
-		Long:  "List the promotions that a pipeline remembers, up to eleven of each environment, the newest of each first.",
+		Long:  "List the recorded promotions of a pipeline: up to eleven for each environment, newest first.",
 		Example: `  # List the promotions of the pipeline 'app'
   flux pipeline history app
 
-  # List those into prod
+  # List the promotions into prod
   flux pipeline history app --env prod`,
 		Args:              oneName("pipeline"),
 		ValidArgsFunction: cluster.completePipelines,
@@ -70,7 +70,7 @@ func (c *pipelineCommand) history(cmd *cobra.Command, pipeline *pipelinesv1.Pipe
 	return printTable(cmd.OutOrStdout(), headings, rows)
 }
 
-// environmentsOf returns the environments of the spec in order, and then those of which only the status is left.
+// environmentsOf returns the environments of the spec in order, followed by those that are only in the status.
 func environmentsOf(pipeline *pipelinesv1.Pipeline) []string {
 	var names []string
 	for _, env := range pipeline.Spec.Environments {
@@ -99,7 +99,7 @@ func recordsOf(status *pipelinesv1.EnvironmentStatus) []pipelinesv1.PromotionRec
 func historyRow(env string, record pipelinesv1.PromotionRecord) []string {
 	url, message := why.PullRequestURL(&record), record.Message
 	if url != "" {
-		// It has a column of its own.
+		// The URL has a column of its own.
 		message = strings.ReplaceAll(message, " "+url, "")
 	}
 	if record.LastError != "" {

@@ -34,11 +34,11 @@ func newPipelineListCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List pipelines",
-		Long:  "List pipelines: the revision that travels through each, and where it stands.",
+		Long:  "List pipelines with their current revision and its progress.",
 		Example: `  # List the pipelines of the flux-system namespace
   flux pipeline list
 
-  # List those of all namespaces
+  # List the pipelines of all namespaces
   flux pipeline list -A`,
 		Args: cobra.NoArgs,
 		RunE: command.run,

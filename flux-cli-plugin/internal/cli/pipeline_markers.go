@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
-// pipelineMarkersCommand lists the markers of a checkout. It asks no cluster.
+// pipelineMarkersCommand lists the markers of a checkout. It does not contact a cluster.
 type pipelineMarkersCommand struct {
 	cluster *clusterFlags
 	only    marker.Key
@@ -48,20 +48,21 @@ func newPipelineMarkersCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "markers [PATH]",
 		Short: "List, check and preview the markers of a checkout",
-		Long: `List the markers in the YAML files of a directory, with what is wrong with them, if anything. Nothing but the files is asked,
-and nothing is written. The exit code is 1 if anything is wrong.
+		Long: `List the markers in the YAML files of a directory, and their errors. The command only reads files
+and does not contact a cluster. The exit code is 1 if there is an error.
 
-PATH is a directory or a file. Where the strategy of a Pipeline has a path, give that one: a promotion sets no other markers.
+PATH is a directory or a file. If the strategy of a Pipeline has a path, use it: promotions set only
+markers below it.
 
-It reads what pipeline-controller would read of a commit of these files: those that end in .yaml or .yml, and neither what
-symbolic links point to nor submodules. Markers are not set in files larger than 8 MiB.`,
-		Example: `  # List and check the markers of the checkout that this is
+The command reads the same files as pipeline-controller: those that end in .yaml or .yml, without
+symbolic links and submodules. Markers are not set in files larger than 8 MiB.`,
+		Example: `  # List and check the markers of the current directory
   flux pipeline markers
 
   # What would a promotion into prod change?
   flux pipeline markers --env prod --set v1.2.3@sha1:2e5d0003aa4f0bd8ddcb2ff4d1ac1c6d0f2f6a31
 
-  # The same where the Pipeline has the path ./apps/prod
+  # The same for a Pipeline with the path ./apps/prod
   flux pipeline markers ./apps/prod --env prod --set v1.2.3@sha1:2e5d0003aa4f0bd8ddcb2ff4d1ac1c6d0f2f6a31`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -85,7 +86,7 @@ func (c *pipelineMarkersCommand) run(cmd *cobra.Command, args []string) error {
 	if preview && c.set == "" {
 		return errors.New("--set takes a revision")
 	}
-	// Markers are of all namespaces, unless one was asked for by hand.
+	// The default is all namespaces.
 	if cmd.Flags().Changed("namespace") {
 		c.only.Namespace = *c.cluster.kubeconfig.Namespace
 	}
@@ -118,7 +119,7 @@ func wrongOf(found []foundMarker) int {
 	return wrong
 }
 
-// find returns the markers in a file or in the files below a directory. Either may be a link itself.
+// find returns the markers in a file or in the files below a directory. at itself may be a symbolic link.
 func (c *pipelineMarkersCommand) find(at string) ([]foundMarker, error) {
 	dir, below := at, "."
 	if info, err := os.Stat(at); err != nil {
@@ -151,7 +152,8 @@ func (c *pipelineMarkersCommand) find(at string) ([]foundMarker, error) {
 	return found, err
 }
 
-// markersOf returns the markers of a file. One that is too large stands for all, and is not read into memory.
+// markersOf returns the markers of a file. A file that is too large is not read into memory; the result is a single
+// marker with the error.
 func (c *pipelineMarkersCommand) markersOf(files fs.FS, name string, size int64) ([]marker.Marker, error) {
 	tooLarge := marker.CheckSize(size)
 	if tooLarge == nil {
@@ -169,7 +171,7 @@ func (c *pipelineMarkersCommand) markersOf(files fs.FS, name string, size int64)
 	return []marker.Marker{{Line: line, Err: tooLarge}}, nil
 }
 
-// skipRepositories skips what is Git's own, and other repositories: the commit holds none of their files.
+// skipRepositories skips the .git directory and nested repositories, whose files are not part of the commit.
 func skipRepositories(files fs.FS, dir string) error {
 	if path.Base(dir) == ".git" {
 		return fs.SkipDir
@@ -203,7 +205,7 @@ func printMarkers(cmd *cobra.Command, found []foundMarker) error {
 	return printTable(cmd.OutOrStdout(), []string{"MARKER", "PIPELINE", "ENVIRONMENT", "PART", "VALUE", "PROBLEM"}, rows)
 }
 
-// printChanges prints where a value would change, and to what, as they are written in the file.
+// printChanges prints the old and new text of values that would change, as written in the file.
 func printChanges(cmd *cobra.Command, found []foundMarker) {
 	log, last := loggerFor(cmd), ""
 	for _, m := range found {
@@ -212,7 +214,7 @@ func printChanges(cmd *cobra.Command, found []foundMarker) {
 			log.printf("✗", "%s: %s", location(m.file, m.Line), plaintext.Line(m.Err.Error()))
 		case m.Old != m.New:
 			change := fmt.Sprintf("%s: %s → %s", location(m.file, m.FieldLine), m.Old, m.New)
-			// Two markers may ask for the same.
+			// Several markers may set the same value.
 			if change != last {
 				fmt.Fprintln(cmd.OutOrStdout(), plaintext.Line(change))
 			}

@@ -25,7 +25,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// checkout is a directory with a link, a submodule and Git's own files among its manifests.
+// checkout creates a directory with a symbolic link, a submodule and a .git directory.
 func checkout(t *testing.T, files map[string]string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -66,7 +66,7 @@ func TestPipelineMarkers(t *testing.T) {
 		command []string
 		wantOut string
 		wantErr string
-		// wantLog is what goes to standard error.
+		// wantLog is the expected standard error.
 		wantLog string
 	}{
 		{

@@ -26,7 +26,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// newPipeline is a Pipeline from dev over staging to prod, through which v1.2.3 travels and has come to staging.
+// newPipeline is a Pipeline with dev, staging and prod. It promotes v1.2.3, which has reached staging.
 func newPipeline() *pipelinesv1.Pipeline {
 	pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: "flux-system", Name: "app", Generation: 1}}
 	pipeline.Spec.AppRef = pipelinesv1.LocalAppReference{APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind, Name: "app"}
@@ -47,7 +47,7 @@ func newPipeline() *pipelinesv1.Pipeline {
 	return pipeline
 }
 
-// stand has the run stand at an environment, as pipeline-controller says it.
+// stand sets the status of a run that has reached an environment, like pipeline-controller.
 func stand(pipeline *pipelinesv1.Pipeline, at string, state pipelinesv1.EnvironmentState, ready metav1.ConditionStatus, message string) {
 	pipeline.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: ready, Reason: string(state), Message: at + ": " + message}}
 	now, text := pipelinesv1.EnvironmentCurrent, "runs v1.2.3@sha1:cccccccc"
@@ -63,7 +63,8 @@ func stand(pipeline *pipelinesv1.Pipeline, at string, state pipelinesv1.Environm
 	}
 }
 
-// promoted is a Pipeline with a past: two promotions into prod, and one into an environment that is no longer in the spec.
+// promoted is a Pipeline with history: two promotions into prod, and one into an environment that was removed from the
+// spec.
 func promoted() *pipelinesv1.Pipeline {
 	pipeline := waiting(approved, created)
 	pipeline.Status.Environments["prod"].Promotion.Message = "pull request " + pull + " waits to be merged"
@@ -85,14 +86,14 @@ func promoted() *pipelinesv1.Pipeline {
 	return pipeline
 }
 
-// elsewhere is a suspended Pipeline of another namespace that nobody has looked at.
+// elsewhere is a suspended Pipeline of another namespace that was never reconciled.
 func elsewhere() *pipelinesv1.Pipeline {
 	pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop"}}
 	pipeline.Spec.Suspend = true
 	return pipeline
 }
 
-// outOfReach is a Pipeline, one of whose targets can't be read.
+// outOfReach is a Pipeline with a target that cannot be read.
 func outOfReach() *pipelinesv1.Pipeline {
 	pipeline := newPipeline()
 	pipeline.Status.Environments["prod"].Targets = append(pipeline.Status.Environments["prod"].Targets,

@@ -30,19 +30,19 @@ import (
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
-// What 'flux pipeline wait' exits with, besides 0 and 1.
+// Exit codes of 'flux pipeline wait', besides 0 and 1.
 const (
 	exitNotArriving = 2
 	exitTimedOut    = 3
 )
 
-// exitError is an error that the program ends with in a way of its own.
+// exitError is an error with its own exit code.
 type exitError struct {
 	error
 	code int
 }
 
-// ExitCode returns what the program exits with after err, which is not nil.
+// ExitCode returns the exit code for err, which is not nil.
 func ExitCode(err error) int {
 	if exit := (exitError{}); errors.As(err, &exit) {
 		return exit.code
@@ -60,12 +60,13 @@ func newPipelineWaitCommand(cluster *clusterFlags) *cobra.Command {
 	command := &pipelineWaitCommand{pipelineCommand: pipelineCommand{cluster: cluster}}
 	cmd := &cobra.Command{
 		Use:   "wait NAME",
-		Short: "Wait until a revision has arrived",
-		Long: `Wait until all environments of a pipeline, or one of them, run a revision. Every change of where it stands is printed.
+		Short: "Wait until environments run a revision",
+		Long: `Wait until all environments of a pipeline, or one of them, run a revision, and print every change of
+state.
 
-It exits with 0 once the revision has arrived, with 2 if it does not arrive unless somebody does something about it (its promotion has
-failed, was abandoned, or another revision has taken its place), and with 3 at the end of --timeout.`,
-		Example: `  # Wait until every environment runs the revision that travels through the pipeline 'app'
+The exit code is 0 when the environments run the revision. It is 2 if somebody must act first: the
+promotion failed, was abandoned, or was replaced by another revision. It is 3 if --timeout expires.`,
+		Example: `  # Wait until every environment runs the current revision of the pipeline 'app'
   flux pipeline wait app
 
   # Wait up to an hour until prod runs v1.4.0
@@ -75,7 +76,7 @@ failed, was abandoned, or another revision has taken its place), and with 3 at t
 		RunE:              command.run,
 	}
 	command.bindEnv(cmd, "wait for this environment only")
-	cmd.Flags().StringVar(&command.revision, "revision", "", "the revision, or its tag or commit; by default whichever travels")
+	cmd.Flags().StringVar(&command.revision, "revision", "", "the revision, or its tag or commit; defaults to the current revision of the pipeline")
 	return cmd
 }
 
@@ -120,14 +121,15 @@ func (c *pipelineWaitCommand) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// arrival is of a revision in an environment, or in all of them.
+// arrival is the arrival of a revision in one environment or in all.
 type arrival struct {
 	env, revision string
-	// seen is true once the revision was the one that travels.
+	// seen is true once the revision was the current revision of the pipeline.
 	seen bool
 }
 
-// look reports whether the revision has arrived, and where it stands. It returns an error if waiting is of no use.
+// look reports whether the revision has arrived, and its progress. It returns an error if the revision cannot arrive
+// without intervention.
 func (a *arrival) look(pipeline *pipelinesv1.Pipeline) (arrived bool, text string, err error) {
 	current := pipeline.Status.Revision
 	switch travels := a.revision == "" || revision.Matches(a.revision, current); {
@@ -144,7 +146,7 @@ func (a *arrival) look(pipeline *pipelinesv1.Pipeline) (arrived bool, text strin
 	return a.stand(pipeline)
 }
 
-// stand tells where the revision stands on its way to the environment.
+// stand returns the progress of the revision on its way to the environment.
 func (a *arrival) stand(pipeline *pipelinesv1.Pipeline) (arrived bool, text string, err error) {
 	env := why.Lagging(pipeline)
 	if status := pipeline.Status.Environments[a.env]; status != nil && status.State.Settled() {

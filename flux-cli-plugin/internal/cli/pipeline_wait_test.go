@@ -26,7 +26,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// standing returns a Pipeline whose run stands at an environment.
+// standing returns a Pipeline whose current revision has reached an environment.
 func standing(at string, state pipelinesv1.EnvironmentState, message string) *pipelinesv1.Pipeline {
 	pipeline := newPipeline()
 	stand(pipeline, at, state, "True", message)

@@ -29,14 +29,15 @@ func newPipelineWhyCommand(cluster *clusterFlags) *cobra.Command {
 	command := &pipelineCommand{cluster: cluster}
 	cmd := &cobra.Command{
 		Use:   "why NAME",
-		Short: "Say why an environment does not run the revision",
-		Long: `Say in one line why an environment of a pipeline does not run the revision that travels through it.
+		Short: "Explain why an environment does not run the revision",
+		Long: `Explain in one line why an environment of a pipeline does not run the current revision.
 
-Without --env it is the first environment that does not run the revision, or the last one if all do.`,
-		Example: `  # Why does the revision not get on?
+Without --env, the first environment that does not run the revision is explained, or the last one if
+all do.`,
+		Example: `  # Why is the promotion not complete?
   flux pipeline why app
 
-  # Why is prod not on it?
+  # Why does prod not run the revision?
   flux pipeline why app --env prod`,
 		Args:              oneName("pipeline"),
 		ValidArgsFunction: cluster.completePipelines,

@@ -28,10 +28,10 @@ import (
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
-// none is shown where there is nothing to show in a column.
+// none is shown in empty cells.
 const none = "-"
 
-// printTable writes columns below their headings. A cell is kept to one line.
+// printTable prints a table with headings. Each cell is a single line.
 func printTable(out io.Writer, headings []string, rows [][]string) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, row := range append([][]string{headings}, rows...) {
@@ -46,7 +46,7 @@ func printTable(out io.Writer, headings []string, rows [][]string) error {
 	return table.Flush()
 }
 
-// prefixed puts the namespace before the other columns if all namespaces are listed.
+// prefixed adds the namespace as the first column if all namespaces are listed.
 func prefixed(all bool, namespace string, columns ...string) []string {
 	if all {
 		return append([]string{namespace}, columns...)
@@ -61,7 +61,7 @@ func timeOf(at *metav1.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// tree is a line with lines below it.
+// tree is a line with child lines.
 type tree struct {
 	line     string
 	branches []tree

@@ -36,29 +36,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// What the commands are like as programs that flux runs, is in the tests of package main. Here they run in the test, against
-// a fake of the API server.
+// The tests of package main run the commands as programs, like flux. The tests here run them in-process, with a fake
+// API server.
 
 var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 func at(offset time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(offset)} }
 
-// cluster is the fake of the API server, as ada sees it.
+// cluster is the fake API server, with ada as the user.
 type cluster struct {
 	objects []client.Object
-	// after is called with what was created.
+	// after is called with each created object.
 	after func(ctx context.Context, kube client.Client, created client.Object)
-	// read is called with what was read, before the program sees it.
+	// read is called with each object that is read, before the program receives it.
 	read func(client.Object)
-	// refuse returns an error for what is not to be done with an object or a list.
+	// refuse returns the error for a forbidden request.
 	refuse func(verb string, obj any) error
-	// typed is what is typed at the terminal. There is none if it is nil.
+	// typed is the input at the terminal. If it is nil, there is no terminal.
 	typed *string
-	// unreachable is for what must not ask the API server at all.
+	// unreachable is true for commands that must not contact the API server.
 	unreachable bool
 }
 
-// run runs a command line, which begins with the name of the program.
+// run runs a command line, starting with the name of the program.
 func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	g := NewWithT(t)
@@ -134,12 +134,12 @@ func (c cluster) interceptors() interceptor.Funcs {
 	}
 }
 
-// forbidden is the answer of an API server whose RBAC says no.
+// forbidden is the error of an API server for a request that RBAC denies.
 func forbidden(resource, name, message string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Group: "pipelines.weave.works", Resource: resource}, name, errors.New(message))
 }
 
-// commandTest is a command line, and what it says.
+// commandTest is a command line and its expected output.
 type commandTest struct {
 	name    string
 	command string
@@ -148,7 +148,7 @@ type commandTest struct {
 	refuse  func(verb string, obj any) error
 	wantOut string
 	wantErr string
-	// wantLog is what goes to standard error.
+	// wantLog is the expected standard error.
 	wantLog string
 }
 

@@ -31,7 +31,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// source is the part of a Flux source that gates are about.
+// source is the part of a Flux source that is relevant for gates.
 type source struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -49,7 +49,7 @@ type source struct {
 	} `json:"status"`
 }
 
-// sources lists all sources that could be held. An OCI HelmRepository has nothing that could be: its charts have.
+// sources lists all sources that gates can hold. OCI HelmRepositories have no artifact to hold; their charts have.
 func (l *lister) sources(ctx context.Context) ([]source, error) {
 	var all []source
 	for _, kind := range gatingv1.SourceKinds {
@@ -71,12 +71,13 @@ func (l *lister) sources(ctx context.Context) ([]source, error) {
 	return all, nil
 }
 
-// references returns the gates that the source itself refers to, and those that it inherits. What can't be understood names none.
+// references returns the gates that the source refers to itself, and those that it inherits. Invalid annotations count
+// as no gates.
 func (s *source) references() (own, inherited *gatingv1.GateReferences) {
 	if own = s.Spec.Gates; own == nil {
 		own, _ = gatingv1.ReferencesFromAnnotations(s.Annotations)
 	}
-	// It is a list of gates with, perhaps, what is required of them before it.
+	// The annotation is a list of gates, optionally preceded by a requirement.
 	require, list, found := strings.Cut(s.Annotations[gatingv1.InheritedGatesAnnotation], " ")
 	if !found {
 		require, list = "", require
@@ -92,21 +93,21 @@ func refsOf(refs *gatingv1.GateReferences) []gatingv1.GateReference {
 	return refs.Refs
 }
 
-// names reports whether the source refers to the gate, or inherits it.
+// names reports whether the source refers to the gate or inherits it.
 func (s *source) names(gate client.ObjectKey) bool {
 	own, inherited := s.references()
 	return own.Name(gate, s.Namespace) || inherited.Name(gate, s.Namespace)
 }
 
-// gatesOpen is what gate-controller says of the source, or nil.
+// gatesOpen returns the source's condition GatesOpen, or nil.
 func (s *source) gatesOpen() *metav1.Condition {
 	return apimeta.FindStatusCondition(s.Status.Conditions, gatingv1.GatesOpenCondition)
 }
 
-// notSeen is said of a source that gate-controller has not looked at.
+// notSeen is the message for a source that gate-controller has not reconciled.
 const notSeen = "gate-controller has not reconciled it yet"
 
-// describe says whether gates hold the source.
+// describe reports whether gates hold the source, in words.
 func (s *source) describe() string {
 	condition := s.gatesOpen()
 	switch {

@@ -14,9 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package why answers in one line why an environment of a Pipeline does not run the revision that travels through it. It is pure, and
-// repeats what pipeline-controller has written into the status, with what is of use to a person at a terminal: for how long, and the
-// command that goes on from there.
+// Package why explains in one line why an environment of a Pipeline does not run its current revision. It is pure. It
+// repeats the status that pipeline-controller has written, and adds the duration and the next command.
 package why
 
 import (
@@ -33,7 +32,7 @@ import (
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
-// Line answers for an environment that is in the Pipeline's spec.
+// Line returns the explanation for an environment in the Pipeline's spec.
 func Line(pipeline *pipelinesv1.Pipeline, env string, now time.Time) string {
 	line := env + ": " + answer(pipeline, env, now)
 	if pipeline.Status.ObservedGeneration < pipeline.Generation && len(pipeline.Status.Conditions) > 0 {
@@ -60,7 +59,7 @@ func answer(pipeline *pipelinesv1.Pipeline, env string, now time.Time) string {
 	return status.Message + since(pipeline.Status.Environments[stands], now) + advice(pipeline, stands)
 }
 
-// since tells from when on an environment has stood where it stands.
+// since returns the time at which an environment entered its state.
 func since(status *pipelinesv1.EnvironmentStatus, now time.Time) string {
 	if status == nil || status.Since == nil {
 		return ""
@@ -68,7 +67,7 @@ func since(status *pipelinesv1.EnvironmentStatus, now time.Time) string {
 	return fmt.Sprintf(" (since %s, %s)", status.Since.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(status.Since.Time)))
 }
 
-// advice tells what a person can do, where Sluice waits for one.
+// advice returns the command or action with which a person can continue a promotion that waits for them.
 func advice(pipeline *pipelinesv1.Pipeline, env string) string {
 	status := pipeline.Status.Environments[env]
 	switch {
@@ -83,12 +82,13 @@ func advice(pipeline *pipelinesv1.Pipeline, env string) string {
 	return ""
 }
 
-// waits reports whether a promotion's turn has come, so that an approval moves it on.
+// waits reports whether the promotion's turn has come, so an approval can continue it.
 func waits(state pipelinesv1.EnvironmentState) bool {
 	return state == pipelinesv1.EnvironmentWaiting || state == pipelinesv1.EnvironmentFailed || state == pipelinesv1.EnvironmentPullRequestOpen
 }
 
-// Lagging returns the first environment that does not run the revision, else the last one. It is empty if there are none.
+// Lagging returns the first environment that does not run the revision, or the last one if all do. It is empty if there
+// are none.
 func Lagging(pipeline *pipelinesv1.Pipeline) string {
 	last := ""
 	for _, env := range pipeline.Spec.Environments {
@@ -100,7 +100,7 @@ func Lagging(pipeline *pipelinesv1.Pipeline) string {
 	return last
 }
 
-// Unmet returns what the promotion into an environment waits for besides people's approval, in words.
+// Unmet returns the messages of the unmet preconditions other than approval.
 func Unmet(record *pipelinesv1.PromotionRecord) []string {
 	var unmet []string
 	for _, precondition := range record.Preconditions {
@@ -111,12 +111,12 @@ func Unmet(record *pipelinesv1.PromotionRecord) []string {
 	return unmet
 }
 
-// ApproveCommand is what approves the promotion into an environment.
+// ApproveCommand returns the command that approves the promotion into an environment.
 func ApproveCommand(pipeline *pipelinesv1.Pipeline, env string) string {
 	return fmt.Sprintf("flux approve promotion %s --env %s -n %s", pipeline.Name, quote(env), pipeline.Namespace)
 }
 
-// PullRequestURL returns where the promotion's pull request is; empty if there is none.
+// PullRequestURL returns the URL of the promotion's pull request, or "".
 func PullRequestURL(record *pipelinesv1.PromotionRecord) string {
 	if record.PullRequest == nil {
 		return ""
@@ -126,7 +126,7 @@ func PullRequestURL(record *pipelinesv1.PromotionRecord) string {
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// quote writes a word so that a shell takes it for one.
+// quote quotes a word for the shell.
 func quote(word string) string {
 	if plain.MatchString(word) {
 		return word

@@ -40,7 +40,7 @@ const pull = "https://github.com/acme/fleet/pull/7"
 
 func at(offset time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(offset)} }
 
-// world is a Pipeline from dev over staging to prod, through which v1.2.3 travels.
+// world is a Pipeline with dev, staging and prod that promotes v1.2.3.
 func world() *pipelinesv1.Pipeline {
 	pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: "flux-system", Name: "app", Generation: 1}}
 	pipeline.Spec.AppRef = pipelinesv1.LocalAppReference{Kind: "Kustomization", Name: "app"}
@@ -54,7 +54,7 @@ func world() *pipelinesv1.Pipeline {
 	return pipeline
 }
 
-// stands has the run stand at an environment, as pipeline-controller says it.
+// stands sets the status of a run that has reached an environment, like pipeline-controller.
 func stands(at string, state pipelinesv1.EnvironmentState, message string, since ...*metav1.Time) func(*pipelinesv1.Pipeline) {
 	return func(pipeline *pipelinesv1.Pipeline) {
 		pipeline.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Message: at + ": " + message}}

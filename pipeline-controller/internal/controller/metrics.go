@@ -37,21 +37,21 @@ var waits = []float64{60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24
 
 var (
 	environmentMetric = prometheus.NewDesc("sluice_pipeline_environment",
-		"The state that the environment is in: always 1.", []string{"namespace", "name", "environment", "state"}, nil)
+		"The current state of the environment. The value is always 1.", []string{"namespace", "name", "environment", "state"}, nil)
 	promotionMetric = prometheus.NewDesc("sluice_pipeline_promotion",
-		"The state that the last promotion into the environment is in: always 1.", []string{"namespace", "name", "environment", "state"}, nil)
+		"The state of the last promotion into the environment. The value is always 1.", []string{"namespace", "name", "environment", "state"}, nil)
 
 	promoted = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "sluice_promotion_promoted_seconds", Buckets: waits,
-		Help: "Seconds from when the environment before ran a revision to when it was promoted: merged, or notified.",
+		Name: "sluice_promotion_promoted_duration_seconds", Buckets: waits,
+		Help: "The duration in seconds from the arrival of a revision in the previous environment to its promotion by merge or notification.",
 	}, []string{"namespace", "name"})
 	arrived = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "sluice_promotion_arrived_seconds", Buckets: waits,
-		Help: "Seconds from when the environment before ran a revision to when the environment ran it.",
+		Name: "sluice_promotion_arrived_duration_seconds", Buckets: waits,
+		Help: "The duration in seconds from the arrival of a revision in the previous environment to its arrival in this one.",
 	}, []string{"namespace", "name"})
 	waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "sluice_promotion_precondition_wait_seconds", Buckets: waits,
-		Help: "Seconds that promotions waited for a precondition that was then met.",
+		Name: "sluice_promotion_precondition_wait_duration_seconds", Buckets: waits,
+		Help: "The duration in seconds that promotions waited for a precondition until it was met.",
 	}, []string{"namespace", "name", "type"})
 )
 

@@ -66,11 +66,11 @@ const (
 var (
 	approvalRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_approval_requests_total",
-		Help: "Requests to the approval endpoint other than webhooks, by the status code of the answer.",
+		Help: "The number of approval requests, by HTTP status code of the response.",
 	}, []string{"code"})
 	webhookRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_webhook_requests_total",
-		Help: "Webhooks sent to the approval endpoint, by the status code of the answer.",
+		Help: "The number of webhook requests, by HTTP status code of the response.",
 	}, []string{"code"})
 )
 

@@ -39,9 +39,9 @@ type Options struct {
 
 // BindFlags makes flags of the options.
 func (o *Options) BindFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.Addr, "approval-addr", ":9292", "The address the endpoint for approvals and webhooks binds to. Empty for none.")
+	flags.StringVar(&o.Addr, "approval-addr", ":9292", "The address the endpoint for approvals and webhooks binds to. If empty, the endpoint is disabled.")
 	flags.BoolVar(&o.AllowLegacySignatures, "allow-legacy-approval-signatures", false,
-		"Accept approvals that are signed without their path and time. Whoever sees one can repeat it.")
+		"Accept approvals whose signature does not cover the path and time. Anyone who sees such a request can replay it.")
 }
 
 // SetupWithManager starts the endpoint with the manager. It approves in the name that username returns.

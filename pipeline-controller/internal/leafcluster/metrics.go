@@ -28,15 +28,15 @@ var (
 	clusterLabels = []string{"namespace", "name", "kind"}
 
 	connectedMetric = prometheus.NewDesc("sluice_leaf_cluster_connected",
-		"Whether the API server of the cluster answers: 1 or 0.", clusterLabels, nil)
+		"Whether the API server of the cluster responds: 1 or 0.", clusterLabels, nil)
 	contactMetric = prometheus.NewDesc("sluice_leaf_cluster_last_contact_timestamp_seconds",
-		"When the API server of the cluster last gave a sign of life, in seconds of Unix time. Absent if it never did.", clusterLabels, nil)
+		"The Unix timestamp in seconds of the last response from the API server of the cluster. Absent if there was none.", clusterLabels, nil)
 	watchesMetric = prometheus.NewDesc("sluice_leaf_cluster_watches",
-		"The number of watches that Pipelines need in the cluster.", clusterLabels, nil)
+		"The number of watches that Pipelines require in the cluster.", clusterLabels, nil)
 	objectsMetric = prometheus.NewDesc("sluice_leaf_cluster_objects",
-		"The number of objects whose state is held in memory.", clusterLabels, nil)
+		"The number of objects in the cluster whose state is in memory.", clusterLabels, nil)
 	restartsMetric = prometheus.NewDesc("sluice_leaf_cluster_restarts_total",
-		"How often the cluster was connected again, because it was lost or its kubeconfig changed.", clusterLabels, nil)
+		"The number of reconnects, because the connection was lost or the kubeconfig changed.", clusterLabels, nil)
 )
 
 // Describe lists the metrics.
