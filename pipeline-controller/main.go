@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command pipeline-controller carries revisions from environment to environment as Pipelines say.
+// Command pipeline-controller promotes revisions from environment to environment, as defined by Pipelines.
 package main
 
 import (

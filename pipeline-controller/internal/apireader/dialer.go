@@ -26,11 +26,11 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// dialer knows the open connections of a client and can end them: http.Transport ends idle ones only.
+// dialer tracks the open connections of a client, so they can be closed. http.Transport only closes idle ones.
 type dialer struct {
 	*connrotation.Dialer
-	// closed is set before the connections are ended for good. The Dialer by itself would let one in that is being made meanwhile, and the
-	// transport would keep it if it is HTTP/2.
+	// closed is set before the connections are closed for good. Otherwise a connection that is being established
+	// meanwhile would stay open, and the transport would keep it if it is HTTP/2.
 	closed atomic.Bool
 }
 

@@ -28,13 +28,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Decode takes from the JSON of an object what is kept of it.
+// Decode decodes the part of a JSON object that is kept.
 type Decode func(object []byte) (runtime.Object, error)
 
-// List reads a page of the newest state of the objects in a namespace, or in all, by the limit and the token to continue by of the options.
-// More than so many objects are ErrTooMany.
+// List reads a page of the current objects in a namespace, or in all namespaces. The limit and the continue token are
+// taken from the options. More objects than the limit are ErrTooMany.
 //
-// There is no resourceVersion in the request: with "0", a server that lags behind may go back in time.
+// The request has no resourceVersion: with "0", a server that lags behind may return older state than before.
 func (r *Reader) List(ctx context.Context, of Resource, namespace string, options metav1.ListOptions, most int, decode Decode) (*metainternalversion.List, error) {
 	query := url.Values{}
 	if options.Limit > 0 {
@@ -59,7 +59,7 @@ func decodeList(content []byte, most int, decode Decode) (*metainternalversion.L
 		return nil, ErrMalformed
 	}
 	list := &metainternalversion.List{ListMeta: page.Metadata}
-	// One by one: a page may have millions of small ones.
+	// Objects are decoded one by one, because a page may have millions of small ones.
 	items := json.NewDecoder(bytes.NewReader(page.Items))
 	if token, _ := items.Token(); token == nil {
 		return list, nil

@@ -14,11 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package apireader reads objects from one API server that is not trusted.
+// Package apireader reads objects from an API server that is not trusted.
 //
-// A Reader makes GET requests and no others. Every answer is bounded in size and every request in time. Nothing of an answer is ever part
-// of an error: whoever may name a server could use it to read what answers at any address that the controller can reach. What is kept of an
-// object is up to the caller, who decodes each as it comes.
+// A Reader only makes GET requests. Every response is limited in size, and every request in time. Errors never contain
+// parts of a response: otherwise a user who can name a server could read responses from any address that the controller
+// can reach. Callers decide what is kept of an object: they decode each one as it is received.
 package apireader
 
 import (
@@ -39,45 +39,46 @@ import (
 )
 
 const (
-	// dialTimeout bounds the TCP and the TLS handshake, each.
+	// dialTimeout is the timeout of the TCP handshake, and that of the TLS handshake.
 	dialTimeout = 5 * time.Second
-	// RequestTimeout bounds every request but a watch.
+	// RequestTimeout is the timeout of all requests except watches.
 	RequestTimeout = 30 * time.Second
-	// maxAnswer bounds the body of a list. A page of it may hold some hundred objects of a few 100 KB.
+	// maxAnswer limits the body of a list. A page may contain some hundred objects of a few 100 KB.
 	maxAnswer = 64 << 20
-	// maxObject bounds an object: an API server takes none larger than some 3 MB.
+	// maxObject limits an object. An API server accepts none larger than about 3 MB.
 	maxObject = 16 << 20
-	// maxDocument bounds the body of what tells of the API server itself.
+	// maxDocument limits the body of responses about the API server itself.
 	maxDocument = 1 << 20
-	// maxDrained is what is read of an answer that nobody looks at, so that its connection can be used again.
+	// maxDrained is how much of an ignored response is read, so its connection can be reused.
 	maxDrained = 4 << 10
 )
 
 var (
-	// ErrTooLarge says that an answer, or an object in it, is larger than any API server's.
+	// ErrTooLarge means that a response, or an object in it, is larger than any API server's.
 	ErrTooLarge = errors.New("the answer is too large")
-	// ErrTooMany says that a list has more objects than were asked for.
+	// ErrTooMany means that a list has more objects than requested.
 	ErrTooMany = errors.New("there are too many objects")
-	// ErrMalformed stands for an answer that isn't one of a Kubernetes API server.
+	// ErrMalformed means that a response is not from a Kubernetes API server.
 	ErrMalformed = errors.New("the answer is malformed")
-	// ErrNoKind says that the API server doesn't serve a kind.
+	// ErrNoKind means that the API server does not serve a kind.
 	ErrNoKind = errors.New("no such kind")
 )
 
-// Reader reads from one API server. Its methods may be called from several goroutines at once.
+// Reader reads from one API server. It is safe for concurrent use.
 type Reader struct {
 	server    *url.URL
 	client    *http.Client
 	resources resources
-	// transport of the client, and its connections; nil if they are shared with others.
+	// transport of the client and its connections; nil if they are shared.
 	transport *http.Transport
 	dialer    *dialer
-	// contact is when the server last gave a sign of life. It has the reading of the monotonic clock: the wall clock may be put back.
+	// contact is the time of the last response. It includes the monotonic clock, because the wall clock may be set
+	// back.
 	contact atomic.Pointer[time.Time]
 }
 
-// New returns a Reader of the API server that a configuration names, with connections of its own. The transport is not client-go's: that one
-// comes from a cache for the whole process, where the connections of a kubeconfig that has been replaced would live on.
+// New returns a Reader of the API server of a configuration, with its own connections. It does not use client-go's
+// transports. Those are cached for the whole process, so the connections of a replaced kubeconfig would stay open.
 func New(config *rest.Config) (*Reader, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -99,8 +100,9 @@ func New(config *rest.Config) (*Reader, error) {
 		TLSHandshakeTimeout: dialTimeout,
 		DisableCompression:  config.DisableCompression,
 		ForceAttemptHTTP2:   true,
-		// There is no IdleConnTimeout. Connections end when they are no longer needed, and net/http would keep each in memory for as long
-		// after its end as it may be idle: its timer is started again by the last stream that ends.
+		// There is no IdleConnTimeout. Connections are closed when they are no longer needed. With the timeout,
+		// net/http would keep each closed connection in memory for that time: the last stream that ends restarts its
+		// timer.
 	}
 	wrapped, err := rest.HTTPWrappersForConfig(config, transport)
 	if err != nil {
@@ -110,12 +112,12 @@ func New(config *rest.Config) (*Reader, error) {
 		server:    server,
 		transport: transport,
 		dialer:    dialer,
-		// A redirect is an answer like any other that isn't one of an API server. It would take the credentials elsewhere.
+		// A redirect is not a response of an API server, and following it would send the credentials elsewhere.
 		client: &http.Client{Transport: wrapped, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}, nil
 }
 
-// NewShared returns a Reader of the API server that a configuration names, through a client that others use too.
+// NewShared returns a Reader of the API server of a configuration that uses a shared client.
 func NewShared(config *rest.Config, client *http.Client) (*Reader, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -124,7 +126,7 @@ func NewShared(config *rest.Config, client *http.Client) (*Reader, error) {
 	return &Reader{server: server, client: client}, nil
 }
 
-// Disconnect ends all connections, unless they are shared. The next request makes a new one.
+// Disconnect closes all connections, unless they are shared. The next request opens a new one.
 func (r *Reader) Disconnect() {
 	if r.dialer == nil {
 		return
@@ -133,7 +135,7 @@ func (r *Reader) Disconnect() {
 	r.transport.CloseIdleConnections()
 }
 
-// Close ends all connections for good, unless they are shared. A request that is made later fails.
+// Close closes all connections for good, unless they are shared. Later requests fail.
 func (r *Reader) Close() {
 	if r.dialer == nil {
 		return
@@ -142,7 +144,7 @@ func (r *Reader) Close() {
 	r.Disconnect()
 }
 
-// LastContact returns when the server last gave a sign of life. Zero if it never did.
+// LastContact returns the time of the last response, or zero.
 func (r *Reader) LastContact() time.Time {
 	if contact := r.contact.Load(); contact != nil {
 		return *contact
@@ -155,11 +157,11 @@ func (r *Reader) touch() {
 	r.contact.Store(&now)
 }
 
-// Ping asks for the version, which everybody may do by default, and which needs nothing of the server but itself.
+// Ping requests the version. By default, everyone is allowed to, and the server needs no other component to respond.
 func (r *Reader) Ping(ctx context.Context) error {
 	_, err := r.read(ctx, []string{"version"}, nil, maxDocument)
 	if apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) {
-		// It is the server that says so.
+		// The response is from the server itself.
 		r.touch()
 		return nil
 	}
@@ -171,7 +173,7 @@ func (r *Reader) Get(ctx context.Context, of Resource, namespace, name string) (
 	return r.read(ctx, append(of.path(namespace), name), nil, maxObject)
 }
 
-// get returns the body of an answer.
+// get returns the body of a response.
 func (r *Reader) get(ctx context.Context, path []string, query url.Values) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url(path, query), nil)
 	if err != nil {
@@ -187,12 +189,12 @@ func (r *Reader) get(ctx context.Context, path []string, query url.Values) (io.R
 		return &answer{ReadCloser: response.Body, reader: r}, nil
 	}
 	defer response.Body.Close()
-	// How this ends doesn't matter: the connection is used again, or it isn't.
+	// Errors do not matter: the connection is either reused or not.
 	_, _ = io.CopyN(io.Discard, response.Body, maxDrained)
 	return nil, statusError(response.StatusCode)
 }
 
-// read returns a whole answer, which may have so many bytes.
+// read returns a whole response of limited size.
 func (r *Reader) read(ctx context.Context, path []string, query url.Values, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -225,7 +227,7 @@ func (r *Reader) url(elements []string, query url.Values) string {
 	}).String()
 }
 
-// statusError returns the error of an answer that isn't OK, as client-go's reflector knows it.
+// statusError returns the error of a response that is not OK, in the form that client-go's reflector expects.
 func statusError(code int) error {
 	if code == http.StatusGone {
 		return apierrors.NewResourceExpired("the list has expired")
@@ -233,7 +235,7 @@ func statusError(code int) error {
 	return apierrors.NewGenericServerResponse(code, http.MethodGet, schema.GroupResource{}, "", "", 0, false)
 }
 
-// answer notes each sign of life.
+// answer records the time of each read.
 type answer struct {
 	io.ReadCloser
 	reader *Reader

@@ -31,15 +31,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Resource is how an API server serves a kind.
+// Resource is a kind as an API server serves it.
 type Resource struct {
-	// Kind in the version that is served.
+	// Kind in the served version.
 	Kind schema.GroupVersionKind
 	// Name in paths, such as "kustomizations".
 	Name string
 }
 
-// path is that of the objects in a namespace, or in all namespaces.
+// path returns the path of the objects in a namespace, or in all namespaces.
 func (r Resource) path(namespace string) []string {
 	path := []string{"apis", r.Kind.Group, r.Kind.Version}
 	if namespace != "" {
@@ -50,22 +50,23 @@ func (r Resource) path(namespace string) []string {
 
 func (r Resource) String() string { return r.Name + "." + r.Kind.Group }
 
-// resources knows how the server serves the kinds that were asked for. It asks for one kind at a time: a whole discovery is large, and most
-// of it is about kinds that nobody wants.
+// resources caches how the server serves the requested kinds. It looks up one kind at a time: the whole discovery is
+// large, and most of it is about other kinds.
 //
-// controller-runtime's lazy mapper would do the same with less code, but reads the whole discovery to begin with, of whatever size, holds
-// back who asks for a kind that it knows while it asks the server for another one, and never forgets.
+// controller-runtime's lazy mapper would need less code. But it first reads the whole discovery, whatever its size.
+// While it looks up one kind, it blocks lookups of kinds that it already knows. And it never forgets a kind.
 type resources struct {
-	// asking is held while the server is asked, so that it is asked once.
+	// asking is held during lookups, so each kind is looked up once.
 	asking sync.Mutex
-	// mu guards known. It is not held while something is waited for.
+	// mu guards known. It is never held while waiting.
 	mu sync.Mutex
-	// known has what was found. Guarded by mu.
+	// known kinds. Guarded by mu.
 	known map[schema.GroupVersionKind]Resource
 }
 
-// Resource returns the one of a kind, in the version that is asked for, or, where that is gone, in the first of the others that the
-// server prefers. Pipelines outlive the versions of HelmRelease that they were written for.
+// Resource returns the resource of a kind, in the requested version. If the server does not serve that version, it
+// returns the first other one that the server prefers. Pipelines outlive the versions of HelmRelease that they were
+// written for.
 func (r *Reader) Resource(ctx context.Context, kind schema.GroupVersionKind) (Resource, error) {
 	if known, ok := r.resources.recall(kind); ok {
 		return known, nil
@@ -83,7 +84,7 @@ func (r *Reader) Resource(ctx context.Context, kind schema.GroupVersionKind) (Re
 	return found, nil
 }
 
-// ForgetResource has a kind be looked up anew.
+// ForgetResource forces a new lookup of the kind.
 func (r *Reader) ForgetResource(kind schema.GroupVersionKind) {
 	r.resources.mu.Lock()
 	defer r.resources.mu.Unlock()
@@ -143,10 +144,10 @@ func (r *Reader) inVersion(ctx context.Context, kind schema.GroupVersionKind) (R
 	return Resource{}, ErrNoKind
 }
 
-// maxVersions bounds how many versions of a group are looked at.
+// maxVersions limits how many versions of a group are looked up.
 const maxVersions = 10
 
-// versions returns those of a group, the preferred one first.
+// versions returns the versions of a group, the preferred one first.
 func (r *Reader) versions(ctx context.Context, group string) ([]string, error) {
 	var served metav1.APIGroup
 	if err := r.ask(ctx, &served, group); err != nil {
@@ -154,7 +155,7 @@ func (r *Reader) versions(ctx context.Context, group string) ([]string, error) {
 	}
 	var versions []string
 	for _, version := range append([]metav1.GroupVersionForDiscovery{served.PreferredVersion}, served.Versions...) {
-		// What is no version could lead to another path.
+		// An invalid version could lead to another path.
 		valid := len(validation.IsDNS1035Label(version.Version)) == 0
 		if valid && !slices.Contains(versions, version.Version) && len(versions) < maxVersions {
 			versions = append(versions, version.Version)
@@ -163,7 +164,7 @@ func (r *Reader) versions(ctx context.Context, group string) ([]string, error) {
 	return versions, nil
 }
 
-// ask reads a document of the discovery. What does not exist there is a kind that does not.
+// ask reads a discovery document. If it does not exist, the kind does not exist.
 func (r *Reader) ask(ctx context.Context, into any, path ...string) error {
 	content, err := r.read(ctx, append([]string{"apis"}, path...), nil, maxDocument)
 	if apierrors.IsNotFound(err) {

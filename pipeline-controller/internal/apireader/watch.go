@@ -31,19 +31,19 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// longestWatch is how long a watch lasts whose options don't say.
+// longestWatch is the duration of a watch if the options have no timeout.
 const longestWatch = 10 * time.Minute
 
-// Follower takes what a watch brings.
+// Follower handles the events of a watch.
 type Follower struct {
-	// Decode takes from the JSON of an event's object what is kept of it. An error ends the watch.
+	// Decode decodes the part of an event's object that is kept. An error ends the watch.
 	Decode func(event apiwatch.EventType, object []byte) (runtime.Object, error)
-	// Failed is told why the watch can't go on, unless it was the server that ended it.
+	// Failed is called with the error that ended the watch, unless the server ended it.
 	Failed func(error)
 }
 
-// Watch follows the objects in a namespace, or in all, by the resourceVersion and the timeout of the options. If the server has not answered
-// within a time, the error is context.DeadlineExceeded.
+// Watch watches the objects in a namespace, or in all namespaces. The resourceVersion and the timeout are taken from
+// the options. If the server does not respond in time, the error is context.DeadlineExceeded.
 func (r *Reader) Watch(ctx context.Context, of Resource, namespace string, options metav1.ListOptions, answerWithin time.Duration, follower Follower) (apiwatch.Interface, error) {
 	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {options.ResourceVersion}}
 	lasts := longestWatch
@@ -51,7 +51,7 @@ func (r *Reader) Watch(ctx context.Context, of Resource, namespace string, optio
 		query.Set("timeoutSeconds", strconv.FormatInt(*options.TimeoutSeconds, 10))
 		lasts = time.Duration(*options.TimeoutSeconds) * time.Second
 	}
-	// It is the server that ends the watch. Should the server be gone without a trace, this does.
+	// Normally the server ends the watch. The timeout is for a server that disappeared silently.
 	watching, cancel := context.WithTimeout(ctx, lasts+RequestTimeout)
 	unanswered := time.AfterFunc(answerWithin, cancel)
 	body, err := r.get(watching, of.path(namespace), query)
@@ -69,10 +69,10 @@ func (r *Reader) Watch(ctx context.Context, of Resource, namespace string, optio
 	return apiwatch.NewStreamWatcher(&eventDecoder{body: body, cancel: cancel, follower: follower}, reporter{}), nil
 }
 
-// eventDecoder reads the events of a watch, none of which may be larger than maxObject.
+// eventDecoder reads the events of a watch. No event may be larger than maxObject.
 type eventDecoder struct {
 	body io.ReadCloser
-	// cancel ends the request.
+	// cancel cancels the request.
 	cancel   context.CancelFunc
 	follower Follower
 
@@ -80,8 +80,8 @@ type eventDecoder struct {
 	json  *json.Decoder
 }
 
-// Decode returns the next event. What can't be understood ends the watch in such a way that the reflector lists anew: to go on would
-// be to miss an event.
+// Decode returns the next event. A malformed event ends the watch so that the reflector lists again: continuing would
+// miss the event.
 func (d *eventDecoder) Decode() (apiwatch.EventType, runtime.Object, error) {
 	if d.json == nil {
 		d.limit = &io.LimitedReader{R: d.body}
@@ -100,7 +100,7 @@ func (d *eventDecoder) Decode() (apiwatch.EventType, runtime.Object, error) {
 		if json.Unmarshal(event.Object, status) != nil {
 			return d.giveUp(ErrMalformed)
 		}
-		// The message is not for us to repeat.
+		// The message is untrusted.
 		status.Message = ""
 		return apiwatch.Error, status, nil
 	}
@@ -134,10 +134,10 @@ func (d *eventDecoder) Close() {
 	_ = d.body.Close()
 }
 
-// reporter makes of any error what has the reflector list anew.
+// reporter turns every error into one that makes the reflector list again.
 type reporter struct{}
 
-// AsObject returns what the reflector is told.
+// AsObject returns the error for the reflector.
 func (reporter) AsObject(error) runtime.Object {
 	status := apierrors.NewResourceExpired("").Status()
 	return &status

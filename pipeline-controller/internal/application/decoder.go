@@ -33,16 +33,16 @@ import (
 )
 
 var (
-	// ErrMalformed stands for what is not an object of an API. It does not quote it.
+	// ErrMalformed means that the JSON is not an API object. It does not quote the JSON.
 	ErrMalformed = errors.New("it is not an object")
-	// ErrTooLarge says that a field is larger than any controller writes.
+	// ErrTooLarge means that a field is larger than any controller writes.
 	ErrTooLarge = errors.New("a field of it is too large")
 )
 
-// Object is all that is kept of an application object.
+// Object is the part of an application object that is kept.
 type Object struct {
 	metav1.TypeMeta
-	// ObjectMeta has the name, the namespace and the resourceVersion only: client-go's reflector wants them.
+	// ObjectMeta contains only the name, the namespace and the resourceVersion, which client-go's reflector needs.
 	metav1.ObjectMeta
 	State State
 }
@@ -52,24 +52,23 @@ func (o *Object) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 }
 
-// DeepCopyObject makes it a runtime.Object.
+// DeepCopyObject implements runtime.Object.
 func (o *Object) DeepCopyObject() runtime.Object {
 	deep := *o
 	deep.ObjectMeta = *o.ObjectMeta.DeepCopy()
 	return &deep
 }
 
-// Decoder takes from the objects of a kind what is kept of them. It may be used by several goroutines at once.
+// Decoder decodes the objects of a kind. It is safe for concurrent use.
 type Decoder struct {
 	gvk    schema.GroupVersionKind
 	kind   kind
 	fields *fields
-	// revision finds the revision, in the place of the kind's extractor; nil if there is no expression.
+	// revision replaces the revision extractor of the kind; nil if there is no expression.
 	revision func(raw []byte) (string, error)
 }
 
-// NewDecoder returns the Decoder of a kind, in the version that objects come in. The expression, unless it is empty, is what finds the
-// revision of an object.
+// NewDecoder returns the Decoder of a kind in a version. If expr is not empty, it determines the revision of an object.
 func NewDecoder(gvk schema.GroupVersionKind, expr string) *Decoder {
 	as := kindOf(gvk.GroupKind())
 	d := &Decoder{gvk: gvk, kind: as, fields: fieldsAt(slices.Concat([]string{"metadata.generation", "spec.suspend"},
@@ -80,7 +79,7 @@ func NewDecoder(gvk schema.GroupVersionKind, expr string) *Decoder {
 	return d
 }
 
-// revisionBy returns what finds the revision of objects by an expression.
+// revisionBy returns a function that evaluates the expression.
 func revisionBy(expr string) func(raw []byte) (string, error) {
 	compiled, err := CompileRevision(expr)
 	if err != nil {
@@ -89,7 +88,7 @@ func revisionBy(expr string) func(raw []byte) (string, error) {
 	return compiled.evaluate
 }
 
-// Decode returns what is kept of an object, of whatever sender: what it takes is bounded by a small multiple of the size of its JSON. Errors
+// Decode decodes an object from an untrusted sender. It needs at most a small multiple of the size of the JSON. Errors
 // are ErrMalformed and ErrTooLarge.
 func (d *Decoder) Decode(raw []byte) (*Object, error) {
 	parts, err := d.fields.split(raw)
@@ -121,7 +120,7 @@ func (d *Decoder) Decode(raw []byte) (*Object, error) {
 	return o, nil
 }
 
-// state returns an object's state, which is unknown if it has no revision that can be taken.
+// state returns an object's state. The state is unknown if its revision is invalid.
 func (d *Decoder) state(obj *unstructured.Unstructured, raw []byte) State {
 	if d.revision == nil {
 		revision := d.kind.revision.from(obj)

@@ -33,20 +33,23 @@ import (
 )
 
 const (
-	// maxWhole, in bytes, bounds an object that an expression looks at. The API server takes few that are larger.
+	// maxWhole is the maximum size in bytes of an object that an expression is evaluated for. The API server accepts
+	// few larger ones.
 	maxWhole = 1 << 20
-	// longestString, in bytes, bounds the strings that an expression sees. A longer one is null: no revision is as long.
+	// longestString is the maximum length in bytes of strings in an expression's object. Longer strings are replaced by
+	// null. No revision is that long.
 	longestString = 4 << 10
-	// costLimit bounds what one evaluation does, in CEL's units, and longestEvaluation the time that it takes. CEL looks at the cost after
-	// each call, and at the time after each step of a macro.
+	// costLimit limits the cost of an evaluation in CEL's units, and longestEvaluation its duration. CEL checks the
+	// cost after each call, and the duration after each step of a macro.
 	costLimit         = 5_000
 	longestEvaluation = time.Second
 )
 
-// refused are the functions that no limit stops in time: what they make, or how long they take, is not bounded by what they are given.
+// refused are the functions that no limit stops in time: neither the size of their result nor their duration is limited
+// by their arguments.
 var refused = []string{"matches", "replace", "join", "format", "strings.quote"}
 
-// Expression is a CEL expression of an object's revision.
+// Expression is a CEL expression for the revision of an object.
 type Expression struct{ program cel.Program }
 
 var environment = sync.OnceValues(func() (*cel.Env, error) {
@@ -60,7 +63,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
-// CompileRevision compiles a spec.revision.expr. Errors say what is wrong with it.
+// CompileRevision compiles a spec.revision.expr. Errors explain what is wrong with it.
 func CompileRevision(expr string) (*Expression, error) {
 	env, err := environment()
 	if err != nil {
@@ -83,8 +86,8 @@ func CompileRevision(expr string) (*Expression, error) {
 	return &Expression{program}, nil
 }
 
-// refusedIn returns the first function of an expression that is refused. Numbers can be added; texts and lists can't, since that doubles them
-// at each step.
+// refusedIn returns the first unsupported function of an expression. Numbers can be added. Strings and lists cannot,
+// because repeated addition doubles their size at each step.
 func refusedIn(compiled *ast.AST) (name string) {
 	ast.MatchDescendants(ast.NavigateAST(compiled), func(expr ast.NavigableExpr) bool {
 		switch {
@@ -100,7 +103,8 @@ func refusedIn(compiled *ast.AST) (name string) {
 	return name
 }
 
-// ofMacro reports whether a sum is what a macro such as filter makes its list with. Nobody else can name that list.
+// ofMacro reports whether the addition is part of a macro such as filter, which builds its list that way. Expressions
+// cannot refer to that list by name.
 func ofMacro(sum ast.CallExpr) bool {
 	to := sum.Args()[0]
 	return to.Kind() == ast.IdentKind && to.AsIdent() == parser.HiddenAccumulatorName
@@ -121,10 +125,11 @@ func (e *Expression) revision(object map[string]any) (string, error) {
 	return string(revision), nil
 }
 
-// whole has objects decoded one at a time for expressions: that takes many times their size.
+// whole ensures that only one object is decoded for an expression at a time, since that needs many times its size in
+// memory.
 var whole sync.Mutex
 
-// evaluate decodes an object as a whole, and evaluates the expression for it. No more is kept than the result.
+// evaluate decodes a whole object and evaluates the expression. Only the result is kept.
 func (e *Expression) evaluate(raw []byte) (string, error) {
 	if len(raw) > maxWhole {
 		return "", fmt.Errorf("the object is larger than %d KiB", maxWhole>>10)
@@ -139,7 +144,7 @@ func (e *Expression) evaluate(raw []byte) (string, error) {
 	return e.revision(object)
 }
 
-// dropLong makes null of the strings in a value that are too long for an expression, and returns the value.
+// dropLong replaces strings that are too long with null, and returns the value.
 func dropLong(value any) any {
 	switch value := value.(type) {
 	case string:

@@ -27,20 +27,21 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// maxField bounds each field that is decoded. No controller writes as much.
+// maxField limits each decoded field. No controller writes more.
 const maxField = 256 << 10
 
-// fields are those of a JSON object that are decoded. Decoding the whole would take many times its size.
+// fields are the fields of a JSON object that are decoded. Decoding the whole object would need many times its size in
+// memory.
 type fields struct {
 	names []string
-	// nested has, by name, which fields of a field are decoded, unless it is decoded whole.
+	// nested maps a field to the fields in it that are decoded. Fields without an entry are decoded as a whole.
 	nested map[string]*fields
-	// shape is a struct of one json.RawMessage for each name, in their order. With a map, memory would be taken for each name that the
-	// sender makes up.
+	// shape is a struct with one json.RawMessage for each name, in the same order. A map would need memory for every
+	// name that the sender makes up.
 	shape reflect.Type
 }
 
-// fieldsAt returns the fields at some paths, of names with dots between them.
+// fieldsAt returns the fields at dot-separated paths.
 func fieldsAt(paths []string) *fields {
 	below := map[string][]string{}
 	for _, path := range paths {
@@ -61,7 +62,7 @@ func fieldsAt(paths []string) *fields {
 	return f
 }
 
-// split returns the JSON of the fields by name. What is not a JSON object is an error.
+// split returns the JSON of the fields by name. It returns an error if raw is not a JSON object.
 func (f *fields) split(raw []byte) (map[string]json.RawMessage, error) {
 	object := reflect.New(f.shape)
 	if err := json.Unmarshal(raw, object.Interface()); err != nil {
@@ -76,14 +77,14 @@ func (f *fields) split(raw []byte) (map[string]json.RawMessage, error) {
 	return parts, nil
 }
 
-// decode returns the values of fields, as in an unstructured object.
+// decode returns the values of the fields, as in an unstructured object.
 func (f *fields) decode(parts map[string]json.RawMessage) (map[string]any, error) {
 	values := map[string]any{}
 	for name, part := range parts {
 		if nested := f.nested[name]; nested != nil {
 			inner, err := nested.split(part)
 			if err != nil {
-				continue // What is not an object has none of the fields.
+				continue // only objects have these fields
 			}
 			value, err := nested.decode(inner)
 			if err != nil {

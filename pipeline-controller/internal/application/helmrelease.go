@@ -24,11 +24,11 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// trackedDigits is how many digits of an artifact's digest helm-controller puts into a chart's version.
+// trackedDigits is how many digits of an artifact's digest helm-controller adds to a chart's version.
 const trackedDigits = 12
 
-// chartVersion reads the chart's version. v2beta1 and v2beta2 have lastAppliedRevision; v2 dropped it for a history of releases, newest
-// first, of which only the deployed one runs.
+// chartVersion reads the chart's version. v2beta1 and v2beta2 have lastAppliedRevision. v2 replaced it with a history
+// of releases, newest first, of which only the deployed one is running.
 var chartVersion = extractor[string]{
 	fields: append([]string{"status.history"}, lastAppliedRevision.fields...),
 	read: func(obj *unstructured.Unstructured) string {
@@ -48,8 +48,9 @@ var chartVersion = extractor[string]{
 	},
 }
 
-// chartRevision is a chart's version, and the digest of the artifact of the OCIRepository that it comes from. helm-controller puts the first
-// digits of that into the version, of which no tag of the repository knows. It tells the artifact's tag as well if that is no version.
+// chartRevision combines a chart's version with the digest of the artifact of its OCIRepository. helm-controller adds
+// the first digits of the digest to the version, so that version is not a tag of the repository. If the artifact's tag
+// is not a version, it is included too.
 // https://github.com/fluxcd/helm-controller/blob/v1.6.4/internal/controller/helmrelease_controller.go#L904
 func chartRevision(version, artifact string) string {
 	digest := revision.Digest(artifact)

@@ -23,35 +23,35 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What the controller may read in its own cluster without being given more:
+// RBAC for the controller's own cluster by default:
 //
 // +kubebuilder:rbac:groups=kustomize.toolkit.fluxcd.io,resources=kustomizations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=helm.toolkit.fluxcd.io,resources=helmreleases,verbs=get;list;watch
 // +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories;ocirepositories;buckets;helmcharts;externalartifacts,verbs=get;list;watch
 
-// kind is how the objects of a kind are read. What has no extractor is zero.
+// kind defines how objects of a kind are read. Missing extractors are zero.
 type kind struct {
-	// revision is what an object runs, or has fetched; empty if there is none yet.
+	// revision that an object runs or has fetched; empty if there is none yet.
 	revision extractor[string]
-	// readiness is whether that is ready.
+	// readiness of that revision.
 	readiness extractor[readiness]
-	// sources are those of an application.
+	// sources of an application.
 	sources extractor[sources]
-	// follows is the branch that a source follows.
+	// follows is the branch that a source tracks.
 	follows extractor[Branch]
-	// held says which gates hold a source.
+	// held explains which gates hold a source.
 	held extractor[string]
 }
 
-// extractor reads one thing from an object.
+// extractor reads one value from an object.
 type extractor[T any] struct {
-	// fields are the paths of all fields that read looks at, such as "status.history". An object has no others when it gets there, but for its
-	// metadata.generation.
+	// fields are the paths of all fields that read uses, such as "status.history". The object contains only these
+	// fields and metadata.generation.
 	fields []string
 	read   func(obj *unstructured.Unstructured) T
 }
 
-// from reads the thing, which is zero without an extractor.
+// from reads the value. It is zero without an extractor.
 func (e extractor[T]) from(obj *unstructured.Unstructured) T {
 	if e.read == nil {
 		return *new(T)
@@ -61,7 +61,7 @@ func (e extractor[T]) from(obj *unstructured.Unstructured) T {
 
 const sourceGroup = "source.toolkit.fluxcd.io"
 
-// kinds has how applications are read, by their kind. One that is not listed is read as byDefault or workload says.
+// kinds contains how applications are read, by kind. For other kinds, byDefault or workload applies.
 var kinds = map[schema.GroupKind]kind{
 	{Group: "kustomize.toolkit.fluxcd.io", Kind: "Kustomization"}: {revision: lastAppliedRevision, readiness: readyCondition, sources: kustomizationSource},
 	{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease"}:        {revision: chartVersion, readiness: readyCondition, sources: chartSource},
@@ -69,11 +69,11 @@ var kinds = map[schema.GroupKind]kind{
 
 var (
 	byDefault = kind{revision: lastAppliedRevision, readiness: readyCondition}
-	// workload is a kind of Kubernetes' own, which has no Ready condition, and no revision but what an expression finds.
+	// workload is for Kubernetes' own kinds. They have no Ready condition, and their revision is that of an expression.
 	workload = kind{readiness: kstatusReadiness}
 )
 
-// sourceKinds has how sources are read, by their kind.
+// sourceKinds contains how sources are read, by kind.
 var sourceKinds = map[string]kind{
 	"GitRepository":    {revision: artifactRevision, readiness: readyCondition, follows: followedBranch, held: closedGates},
 	"OCIRepository":    source,
@@ -97,8 +97,8 @@ func kindOf(gk schema.GroupKind) kind {
 	return byDefault
 }
 
-// IsWorkload reports whether kinds of an API group are Kubernetes' own. Such an application has the revision that an expression finds, and
-// is ready when kstatus says so.
+// IsWorkload reports whether the API group contains Kubernetes' own kinds. The revision of such an application is
+// determined by an expression, and its readiness by kstatus.
 func IsWorkload(group string) bool {
 	return group != "" && !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }

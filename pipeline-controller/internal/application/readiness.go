@@ -23,18 +23,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// readiness is whether what an object runs is ready.
+// readiness is the readiness of what an object runs.
 type readiness struct {
-	// status is Unknown while its controller is at work on it.
+	// status is Unknown during reconciliation.
 	status metav1.ConditionStatus
-	// message says why it isn't ready. Empty if it is.
+	// message explains why it is not ready. It is empty otherwise.
 	message string
 }
 
 var unreconciled = readiness{metav1.ConditionFalse, "the latest change is not reconciled yet"}
 
-// readyCondition reads the Ready condition, which counts only if it was made for the current generation: right after a change of the spec
-// it still tells of the spec before.
+// readyCondition reads the Ready condition. It counts only if it was set for the current generation: right after a
+// change of the spec, it still describes the previous spec.
 var readyCondition = extractor[readiness]{
 	fields: []string{"status.observedGeneration", "status.conditions"},
 	read: func(obj *unstructured.Unstructured) readiness {
@@ -48,7 +48,7 @@ var readyCondition = extractor[readiness]{
 	},
 }
 
-// kstatusReadiness reads a workload as kstatus does, which knows the kinds of Kubernetes.
+// kstatusReadiness reads the readiness of a workload with kstatus, which supports Kubernetes' own kinds.
 var kstatusReadiness = extractor[readiness]{
 	fields: []string{"metadata.deletionTimestamp", "spec", "status"},
 	read: func(obj *unstructured.Unstructured) readiness {
@@ -65,7 +65,7 @@ var kstatusReadiness = extractor[readiness]{
 	},
 }
 
-// conditionOf returns an object's condition of a type; nil if it has none.
+// conditionOf returns an object's condition of a type, or nil.
 func conditionOf(obj *unstructured.Unstructured, of string) map[string]any {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, entry := range conditions {
@@ -93,7 +93,8 @@ func readinessIn(condition map[string]any, generation int64) readiness {
 	return readiness{metav1.ConditionFalse, message}
 }
 
-// observed reports whether the field is at the generation. A kind without the field has nothing to compare.
+// observed reports whether the observed generation in the field is the given one. It is true for kinds without that
+// field.
 func observed(in map[string]any, generation int64, field ...string) bool {
 	value, found, err := unstructured.NestedInt64(in, field...)
 	return err != nil || !found || value == generation

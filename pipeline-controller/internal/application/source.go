@@ -27,7 +27,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// Source names a source of Flux.
+// Source refers to a Flux source.
 type Source struct {
 	Kind, Namespace, Name string
 }
@@ -40,21 +40,22 @@ type SourceOf struct {
 	Source Source
 }
 
-// GroupVersionKind returns the kind in the version that it is read in, and whether there is such a kind of sources.
+// GroupVersionKind returns the kind in the version that is read, and whether it is a known kind of source.
 func (s Source) GroupVersionKind() (schema.GroupVersionKind, bool) {
 	_, known := sourceKinds[s.Kind]
 	return schema.GroupVersionKind{Group: sourceGroup, Version: "v1", Kind: s.Kind}, known
 }
 
-// sources are those of an application.
+// sources are the sources of an application.
 type sources struct {
-	// fetched is what the application is fetched from.
+	// fetched is the source that the application is fetched from.
 	fetched Source
-	// revision is the source whose revision is the application's. Zero if the application's is another: a chart's version, say.
+	// revision is the source that determines the application's revision. It is zero if the revision is something else,
+	// such as a chart's version.
 	revision Source
 }
 
-// kustomizationSource reads a Kustomization's source.
+// kustomizationSource reads the source of a Kustomization.
 var kustomizationSource = extractor[sources]{
 	fields: []string{"spec.sourceRef"},
 	read: func(obj *unstructured.Unstructured) sources {
@@ -63,8 +64,8 @@ var kustomizationSource = extractor[sources]{
 	},
 }
 
-// chartSource reads the source of a HelmRelease's chart. A chart has the revision of its source if that is named by chartRef, or if a new
-// revision of its source makes a new version of it.
+// chartSource reads the source of a HelmRelease's chart. The source determines the revision if chartRef refers to it,
+// or if each of its revisions results in a new chart version.
 var chartSource = extractor[sources]{
 	fields: []string{"spec.chartRef", "spec.chart.spec.sourceRef", "spec.chart.spec.reconcileStrategy"},
 	read: func(obj *unstructured.Unstructured) sources {
@@ -76,7 +77,7 @@ var chartSource = extractor[sources]{
 			return sources{}
 		}
 		strategy, _, _ := unstructured.NestedString(obj.Object, "spec", "chart", "spec", "reconcileStrategy")
-		// helm-controller names the HelmChart so.
+		// This is how helm-controller names the HelmChart.
 		chart := Source{Kind: "HelmChart", Namespace: origin.Namespace, Name: obj.GetNamespace() + "-" + obj.GetName()}
 		if origin.Kind == "HelmRepository" || strategy != "Revision" {
 			return sources{fetched: chart}
@@ -85,7 +86,7 @@ var chartSource = extractor[sources]{
 	},
 }
 
-// sourceAt reads a reference to a source. One that could name none is zero.
+// sourceAt reads a reference to a source. It is zero if the reference is invalid.
 func sourceAt(obj *unstructured.Unstructured, path ...string) Source {
 	ref, _, _ := unstructured.NestedMap(obj.Object, path...)
 	source := Source{Namespace: obj.GetNamespace()}
@@ -105,7 +106,8 @@ type Branch struct {
 	URL, Name string
 }
 
-// followedBranch reads which branch a GitRepository follows. Zero if it follows tags, or stays at a commit.
+// followedBranch reads the branch that a GitRepository tracks. It is zero if the GitRepository tracks tags or is pinned
+// to a commit.
 var followedBranch = extractor[Branch]{
 	fields: []string{"spec.url", "spec.ref"},
 	read: func(obj *unstructured.Unstructured) Branch {
@@ -136,7 +138,8 @@ var artifactRevision = extractor[string]{
 	},
 }
 
-// closedGates reads what keeps a source from publishing anything new: the message of its condition GatesOpen, if that is False.
+// closedGates reads the message of a source's condition GatesOpen if that is False. Such a source publishes no new
+// artifact.
 var closedGates = extractor[string]{
 	fields: []string{"status.conditions"},
 	read: func(obj *unstructured.Unstructured) string {

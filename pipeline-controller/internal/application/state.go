@@ -14,11 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package application reads what an application object runs and whether it is ready.
+// Package application reads the revision and the readiness of application objects.
 //
-// A Decoder takes from the JSON of an object the fields that the extractors of its kind declare, and makes a State of them. Nothing else is
-// decoded: what a HelmRelease's values or a Kustomization's inventory weighs is never held. How the objects of a kind are read is a row of the
-// table in kinds.go.
+// A Decoder decodes the fields that the extractors of a kind declare, and returns a State. Nothing else is decoded, so
+// the size of a HelmRelease's values or of a Kustomization's inventory does not matter. The table in kinds.go defines
+// how each kind is read.
 package application
 
 import (
@@ -32,53 +32,54 @@ import (
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
-// State is what is known of one target.
+// State is the observed state of one target.
 type State struct {
-	// Known is false when the application object could not be read. Nothing may be concluded from such a target.
+	// Known is false if the application object could not be read. Nothing may be concluded from such a target.
 	Known bool
 	// Ready is true if the application object's Ready condition is True for its current generation.
 	Ready bool
-	// Reconciling is true if that condition is Unknown: its controller is at work on it.
+	// Reconciling is true if that condition is Unknown during reconciliation.
 	Reconciling bool
-	// Revision is the one that the application object runs; empty if it never applied any.
+	// Revision of the application object; empty if none was applied.
 	Revision string
-	// Suspended is true if its spec.suspend is.
+	// Suspended is the object's spec.suspend.
 	Suspended bool
-	// Source is what an application is fetched from, and RevisionSource the source whose revision is the application's. Zero if there is none.
+	// Source is the source that an application is fetched from, and RevisionSource the one that determines its
+	// revision. Both may be zero.
 	Source, RevisionSource Source
-	// Follows is the branch that a GitRepository follows. Zero for anything else.
+	// Follows is the branch that a GitRepository tracks. It is zero for other kinds.
 	Follows Branch
-	// Held says which gates hold a source. Empty if none does.
+	// Held explains which gates hold a source. It is empty if none does.
 	Held string
-	// Message says why the target isn't known or isn't ready. Empty otherwise.
+	// Message explains why the target is not known or not ready. It is empty otherwise.
 	Message string
-	// Reason is one word for why the target isn't known, of those in pipelinesv1. Empty if it is.
+	// Reason is one of the reasons in pipelinesv1 if the target is not known. It is empty otherwise.
 	Reason string
-	// Since is from when on the target has not been known for that reason. Zero where that isn't told.
+	// Since is the time from which the target has not been known for that reason. It may be zero.
 	Since time.Time
-	// Object refers to the application object, for events about it. It is zero if the target isn't known, and for objects of other
-	// clusters, where nobody could be told of an event.
+	// Object refers to the application object, for events about it. It is zero if the target is not known, and for
+	// objects of other clusters, where the controller records no events.
 	Object corev1.ObjectReference
 }
 
 const (
-	// longestMessage, in characters, bounds what is quoted of an application object's condition.
+	// longestMessage is the maximum length in characters of a quoted condition message.
 	longestMessage = 500
-	// longestRevision, in bytes, is more than any tool writes.
+	// longestRevision is a maximum length in bytes that no tool reaches.
 	longestRevision = 500
 )
 
-// Unknown is the state of a target that could not be read.
+// Unknown returns the state of a target that could not be read.
 func Unknown(message string) State { return State{Message: cut(message)} }
 
-// UnknownBecause is the state of a target that could not be read for a reason that has a name, and since when.
+// UnknownBecause returns the state of a target that could not be read for a reason, since a time.
 func UnknownBecause(reason, message string, since time.Time) State {
 	state := Unknown(message)
 	state.Reason, state.Since = reason, since
 	return state
 }
 
-// stateOf takes an application object's state from its fields, as its kind says.
+// stateOf extracts the state of an application object, depending on its kind.
 func stateOf(obj *unstructured.Unstructured, as kind, revision string) State {
 	now, sources := as.readiness.from(obj), as.sources.from(obj)
 	suspended, _, _ := unstructured.NestedBool(obj.Object, "spec", "suspend")
@@ -98,7 +99,7 @@ func stateOf(obj *unstructured.Unstructured, as kind, revision string) State {
 	}
 }
 
-// checkRevision refuses what is no revision: it would get into pull requests, commits and events.
+// checkRevision rejects invalid revisions, because revisions are written into pull requests, commits and events.
 func checkRevision(revision, origin string) error {
 	switch {
 	case len(revision) > longestRevision:
@@ -109,7 +110,7 @@ func checkRevision(revision, origin string) error {
 	return nil
 }
 
-// cut makes one line of what others wrote, of a length that can be quoted.
+// cut shortens untrusted text to one line that can be quoted.
 func cut(message string) string {
 	return plaintext.Cut(plaintext.Line(message), longestMessage)
 }

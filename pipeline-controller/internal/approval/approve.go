@@ -14,12 +14,12 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package approval decides on approvals of promotions by machines that have no account of the cluster and sign what they ask. All it does is
-// make PromotionApprovals, in the name of the controller: whether and when a promotion goes ahead is decided elsewhere.
+// Package approval handles signed approval requests from clients without a user in the cluster. It only creates
+// PromotionApprovals, in the name of the controller. Whether and when a promotion continues is decided elsewhere.
 //
-// A stranger learns nothing from it about what exists. Whatever is wrong with who asks, or with what they name, the answer is the
-// same, after the same steps: a look into the cache, one read of a Secret, one MAC. What remains is by how much the API server
-// answers faster for a Secret that doesn't exist than for one that does.
+// The responses do not reveal to strangers what exists. If the credentials or the names in a request are wrong, the
+// response is always the same, after the same steps: a lookup in the cache, one read of a Secret, one MAC. What remains
+// is a timing difference of the API server between Secrets that exist and those that do not.
 package approval
 
 import (
@@ -39,12 +39,12 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// hmacKey is the key of the Secret that requests are signed with.
+// hmacKey is the key of the Secret that contains the signing key.
 const hmacKey = "hmac-key"
 
 var (
-	// decoySecret is read, and decoyKey used, where there is no Secret or no key to use, so that it takes the same steps. Neither
-	// lets anybody in.
+	// decoySecret is read, and decoyKey used, if there is no Secret or no key, so the steps are the same. Neither
+	// grants access.
 	decoySecret = types.NamespacedName{Namespace: "default", Name: "sluice-no-such-secret"}
 	decoyKey    = make([]byte, 32)
 )
@@ -54,54 +54,55 @@ type Creator interface {
 	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
 }
 
-// Approver makes approvals.
+// Approver creates approvals.
 type Approver struct {
-	// Reader reads Pipelines and PromotionApprovals, from a cache.
+	// Reader reads Pipelines and PromotionApprovals from a cache.
 	Reader client.Reader
-	// Secrets reads Secrets past any cache.
+	// Secrets reads Secrets without a cache.
 	Secrets client.Reader
 	// Creator creates PromotionApprovals.
 	Creator Creator
-	// Username returns the name that the API server knows the controller by, the only one in which it can approve.
+	// Username returns the controller's own user name at the API server. The controller cannot approve in any other
+	// name.
 	Username func(context.Context) (string, error)
-	// AllowLegacySignatures accepts signatures of the body alone. Such a request can be repeated by whoever sees it, for ever, and for
-	// other promotions too.
+	// AllowLegacySignatures accepts signatures that cover only the body. Anyone who sees such a request can replay it
+	// without a time limit, also for other promotions.
 	AllowLegacySignatures bool
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
-	// Log takes what was approved and what was refused, and why.
+	// Log receives accepted and rejected requests, with the reason.
 	Log logr.Logger
 }
 
-// Made is an approval that there is now.
+// Made is an existing approval.
 type Made struct {
 	// Name is that of the PromotionApproval.
 	Name string
-	// New reports whether it was made just now.
+	// New reports whether the approval was just created.
 	New bool
 }
 
-// Reason is why there is no approval.
+// Reason is the reason why there is no approval.
 type Reason int
 
 const (
-	// Unauthenticated is all that strangers are told.
+	// Unauthenticated is the only reason that strangers see.
 	Unauthenticated Reason = iota
-	// Unavailable is a failure of the API server, and no one's fault who asks.
+	// Unavailable means that the API server failed.
 	Unavailable
-	// Malformed is a request that can't be understood.
+	// Malformed means that the request cannot be parsed.
 	Malformed
-	// Denied is an approval that would not count.
+	// Denied means that the approval would not count.
 	Denied
-	// NotWaiting is an approval of what does not wait for one.
+	// NotWaiting means that the promotion does not wait for approval.
 	NotWaiting
 )
 
-// Refusal is the error of who gets no approval.
+// Refusal is the error for rejected requests.
 type Refusal struct {
 	Reason  Reason
 	Message string
-	// Waiting is the revision that does wait for approval, if there is one.
+	// Waiting is the revision that waits for approval, if any.
 	Waiting string
 }
 
@@ -111,10 +112,10 @@ func refuse(reason Reason, format string, args ...any) (Made, error) {
 	return Made{}, &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// unavailable is a failure of the API server.
+// unavailable is an error of the API server.
 type unavailable struct{ error }
 
-// Approve approves what a request asks for, if it is signed for that. An error is a Refusal.
+// Approve creates the requested approval if the signature is valid. The error is a Refusal.
 func (a *Approver) Approve(ctx context.Context, request Request) (Made, error) {
 	asked := request.Promotion
 	log := a.Log.WithValues("pipeline", types.NamespacedName{Namespace: asked.Namespace, Name: asked.Pipeline}.String(),
@@ -133,7 +134,7 @@ func (a *Approver) Approve(ctx context.Context, request Request) (Made, error) {
 	return a.decide(ctx, log, pipeline, asked, signature, request.Body)
 }
 
-// decide answers who may ask.
+// decide handles an authenticated request.
 func (a *Approver) decide(ctx context.Context, log logr.Logger, pipeline *pipelinesv1.Pipeline, asked Promotion, signature signature, body []byte) (Made, error) {
 	comment, err := readComment(body)
 	if err != nil {
@@ -155,8 +156,8 @@ func (a *Approver) decide(ctx context.Context, log logr.Logger, pipeline *pipeli
 		spec.PipelineRef.Name = pipeline.Name
 		return pipelinesv1.NewPromotionApproval(pipeline.Namespace, spec)
 	}
-	// It is made of the revision as status names it, so that it is the same one when the request has the digest alone. Another name is
-	// not what the request has approved.
+	// The approval uses the name of the revision in the status, so a request with only the digest creates the same
+	// approval. Another name of the digest is not what the request approves.
 	waiting := waitingPromotion(pipeline, asked.Environment)
 	if waiting != nil && revision.Names(asked.Revision, waiting.Revision) {
 		if signature.precedes(waiting.StartTime) {
@@ -164,7 +165,8 @@ func (a *Approver) decide(ctx context.Context, log logr.Logger, pipeline *pipeli
 		}
 		return a.create(ctx, log, pipeline, approvalOf(waiting.Revision))
 	}
-	// A promotion waits no more once it has its approvals. Who asks again, since the answer got lost, is told the same.
+	// A promotion no longer waits once it has its approvals. A client that repeats its request because the response was
+	// lost receives the same response.
 	if promoted := pipeline.Status.RevisionInto(asked.Environment); revision.Names(asked.Revision, promoted) {
 		wanted, made := approvalOf(promoted), &pipelinesv1.PromotionApproval{}
 		if a.Reader.Get(ctx, client.ObjectKeyFromObject(wanted), made) == nil && made.Concerns(pipeline) && made.Spec.Repeats(wanted.Spec) {
@@ -215,7 +217,7 @@ func (a *Approver) create(ctx context.Context, log logr.Logger, pipeline *pipeli
 	return Made{Name: approval.Name, New: true}, nil
 }
 
-// repeat answers who has approved before, unless something else has the name of their approval.
+// repeat returns the existing approval, unless another object has its name.
 func (a *Approver) repeat(ctx context.Context, pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval) (Made, error) {
 	made := &pipelinesv1.PromotionApproval{}
 	found := a.Reader.Get(ctx, client.ObjectKeyFromObject(approval), made) == nil
@@ -228,9 +230,9 @@ func (a *Approver) repeat(ctx context.Context, pipeline *pipelinesv1.Pipeline, a
 	return Made{Name: approval.Name}, nil
 }
 
-// authenticate returns the Pipeline, and the signature, if the request is signed with the key of the promotion that it asks to approve.
+// authenticate returns the Pipeline and the signature if the request is signed with the key of the promotion.
 func (a *Approver) authenticate(ctx context.Context, request Request) (*pipelinesv1.Pipeline, signature, error) {
-	// A signature without form, or out of time, is refused before anything is looked up.
+	// A malformed or expired signature is rejected before any lookup.
 	signed, err := a.readSignature(request)
 	if err != nil {
 		return nil, signature{}, err
@@ -255,7 +257,7 @@ func (a *Approver) authenticate(ctx context.Context, request Request) (*pipeline
 	return pipeline, signed, nil
 }
 
-// find returns the Pipeline, and the Secret that requests for approval are signed with. With an error, it is the decoy.
+// find returns the Pipeline and the Secret with the signing key. With an error, it returns the decoy.
 func (a *Approver) find(ctx context.Context, asked Promotion) (*pipelinesv1.Pipeline, types.NamespacedName, error) {
 	pipeline := &pipelinesv1.Pipeline{}
 	if err := a.Reader.Get(ctx, types.NamespacedName{Namespace: asked.Namespace, Name: asked.Pipeline}, pipeline); err != nil {
@@ -270,14 +272,14 @@ func (a *Approver) find(ctx context.Context, asked Promotion) (*pipelinesv1.Pipe
 		return nil, decoySecret, errors.New("the promotion has no strategy.secretRef")
 	}
 	name := promotion.Strategy.SecretRef.Name
-	// The client refuses to ask for one of these, by an error that looks like any other.
+	// The client rejects these names itself, with an error like any other.
 	if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 		return nil, decoySecret, errors.New("strategy.secretRef is not a valid Secret name")
 	}
 	return pipeline, types.NamespacedName{Namespace: pipeline.Namespace, Name: name}, nil
 }
 
-// readKey reads the key that requests are signed with. With an error, it is the decoy.
+// readKey reads the signing key. With an error, it returns the decoy.
 func (a *Approver) readKey(ctx context.Context, name types.NamespacedName) ([]byte, error) {
 	var secret corev1.Secret
 	err := a.Secrets.Get(ctx, name, &secret)
@@ -287,7 +289,7 @@ func (a *Approver) readKey(ctx context.Context, name types.NamespacedName) ([]by
 	case err != nil:
 		return decoyKey, unavailable{fmt.Errorf("reading Secret %s: %w", name, err)}
 	}
-	// With an empty key anybody can sign.
+	// Anyone can sign with an empty key.
 	if len(secret.Data[hmacKey]) == 0 {
 		return decoyKey, fmt.Errorf("Secret %s has no '%s'", name, hmacKey)
 	}

@@ -27,29 +27,30 @@ import (
 )
 
 const (
-	// maxComment is what the API server accepts, in characters.
+	// maxComment is the maximum of the API server, in characters.
 	maxComment     = 1024
 	defaultComment = "by HTTP request"
 )
 
-// Promotion is what is asked to be approved.
+// Promotion is the promotion to approve.
 type Promotion struct {
 	Namespace, Pipeline, Environment, Revision string
 }
 
-// Request asks for an approval.
+// Request is a request for approval.
 type Request struct {
 	Promotion Promotion
-	// Method, Target, Header and Body are those of the HTTP request, whose signature covers them. The target is as it was sent.
+	// Method, Target, Header and Body of the HTTP request. The signature covers them. Target is the request target as
+	// it was received.
 	Method, Target string
 	Header         http.Header
 	Body           []byte
-	// Client is who asks, for the log.
+	// Client is the address of the client, for the log.
 	Client string
 }
 
-// readComment returns the comment in a body, which is empty or {"comment": "..."}. It takes nothing else for one: events of Flux
-// may be signed with the same key, and must not be taken for approvals.
+// readComment returns the comment in a body, which is empty or {"comment": "..."}. Other bodies are rejected: Flux
+// events may be signed with the same key and must not count as approvals.
 func readComment(body []byte) (string, error) {
 	if len(body) == 0 {
 		return defaultComment, nil

@@ -31,24 +31,25 @@ import (
 )
 
 const (
-	// SignatureHeader holds 'sha256=' and the MAC in hexadecimal.
+	// SignatureHeader contains 'sha256=' and the MAC in hexadecimal.
 	SignatureHeader = "X-Signature"
-	// TimestampHeader holds when the request was signed, in seconds since 1970.
+	// TimestampHeader contains the time of the signature, in seconds since 1970.
 	TimestampHeader = "X-Sluice-Timestamp"
 
-	// scheme begins what is signed, so that nothing else that is signed with the same key counts here.
+	// scheme is the prefix of the signed message, so messages that are signed for other purposes with the same key are
+	// not valid here.
 	scheme  = "sluice-approval-v1"
 	maxSkew = 5 * time.Minute
 )
 
-// signature is what a request claims to be signed with, and what that is a MAC of.
+// signature is the claimed signature of a request, with the message that it must match.
 type signature struct {
 	message, mac []byte
-	// signed is when, in whole seconds; zero for a legacy signature, which doesn't tell.
+	// signed is the time of the signature in whole seconds. It is zero for legacy signatures, which have none.
 	signed time.Time
 }
 
-// readSignature takes the signature from a request. An error tells the log, and no one else, what is wrong with it.
+// readSignature returns the signature of a request. Its error is for the log only.
 func (a *Approver) readSignature(request Request) (signature, error) {
 	given, err := header(request.Header, SignatureHeader)
 	if err != nil {
@@ -92,19 +93,21 @@ func (a *Approver) readTimestamp(timestamp string) (time.Time, error) {
 	return time.Unix(seconds, 0), nil
 }
 
-// precedes reports whether the request was signed before a promotion began. Such a one was made for an earlier promotion, and whoever has
-// seen it could repeat it. Both times are whole seconds: one of the same second counts. A client whose clock is behind is refused for as
-// long as that, and one whose clock is ahead could be repeated for as long as that.
+// precedes reports whether the request was signed before the promotion started. Such a request was made for an earlier
+// promotion, and could be replayed by anyone who has seen it. Both times are in whole seconds, and a request from the
+// same second counts. If the client's clock is behind, its requests are rejected for that long. If the clock is ahead,
+// its requests can be replayed for that long.
 func (s signature) precedes(began metav1.Time) bool {
 	return !s.signed.IsZero() && s.signed.Before(began.Time)
 }
 
-// message is what is signed. No two requests have the same one: the parts before the body hold no line feed.
+// message returns the message that is signed. It is unique for each request: the parts before the body contain no line
+// feed.
 func message(method, target, timestamp string, body []byte) []byte {
 	return append(fmt.Appendf(nil, "%s\n%s\n%s\n%s\n", scheme, method, target, timestamp), body...)
 }
 
-// matches compares in a time that doesn't depend on where a difference is.
+// matches compares the signatures in constant time.
 func (s signature) matches(key []byte) bool {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(s.message)

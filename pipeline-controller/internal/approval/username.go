@@ -25,7 +25,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// OwnName returns a function that asks the API server who is asking, until it was told once.
+// OwnName returns a function that asks the API server for the controller's user name, and caches the first answer.
 func OwnName(creator Creator) func(context.Context) (string, error) {
 	var known atomic.Pointer[string]
 	return func(ctx context.Context) (string, error) {

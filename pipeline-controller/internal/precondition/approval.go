@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// ApprovalMissingReason says that people have yet to approve the promotion.
+	// ApprovalMissingReason means that the promotion needs further approvals.
 	ApprovalMissingReason = "ApprovalMissing"
-	// ApprovedReason says that as many people as needed have approved the promotion.
+	// ApprovedReason means that the promotion has all required approvals.
 	ApprovedReason = "Approved"
 )
 
-// Approval asks for as many people's approval as the promotion requires.
+// Approval is met if the promotion has the required number of approvals.
 func Approval(in Input) *Result {
 	required := in.Promotion.RequiredApprovals()
 	if required == 0 {
@@ -54,7 +54,7 @@ func Approval(in Input) *Result {
 	return &Result{Type: pipelinesv1.ApprovalPrecondition, Reason: ApprovalMissingReason, Message: message}
 }
 
-// Approvers returns the different people who have approved the promotion, in alphabetical order.
+// Approvers returns the sorted names of the users who have approved the promotion.
 func Approvers(in Input) []string {
 	var approvers []string
 	for _, approval := range Counted(in) {
@@ -63,7 +63,7 @@ func Approvers(in Input) []string {
 	return approvers
 }
 
-// Counted returns the approvals of the promotion, one of each person, in the alphabetical order of people.
+// Counted returns the approvals of the promotion, one for each user, sorted by user.
 func Counted(in Input) []pipelinesv1.PromotionApproval {
 	var counted []pipelinesv1.PromotionApproval
 	for i := range in.Approvals {
@@ -77,13 +77,14 @@ func Counted(in Input) []pipelinesv1.PromotionApproval {
 	return slices.CompactFunc(counted, func(a, b pipelinesv1.PromotionApproval) bool { return a.Spec.ApprovedBy == b.Spec.ApprovedBy })
 }
 
-// approves compares revisions by their whole text: the name is what people have seen, and what is written.
+// approves compares whole revisions: the name is what users have seen, and what is written.
 func approves(approval *pipelinesv1.PromotionApproval, in Input) bool {
 	return approval.DeletionTimestamp.IsZero() && approval.Spec.Environment == in.Environment && approval.Spec.Revision == in.Revision &&
 		(in.Promotion.CountsHTTP() || isPersons(approval, in))
 }
 
-// isPersons reports whether an approval was not made by HTTP. Where it isn't known in which name these are made, none is a person's.
+// isPersons reports whether an approval was not made by HTTP. If the name of approvals by HTTP is not known, no
+// approval counts as a person's.
 func isPersons(approval *pipelinesv1.PromotionApproval, in Input) bool {
 	return in.HTTPApprover != "" && approval.Spec.ApprovedBy != in.HTTPApprover
 }

@@ -21,7 +21,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// Gates asks for the gates of the promotion to be open.
+// Gates is met if the gates of the promotion are open.
 func Gates(in Input) *Result {
 	if in.Promotion.Gates == nil || len(in.Promotion.Gates.Refs) == 0 {
 		return nil

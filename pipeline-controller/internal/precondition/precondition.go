@@ -14,8 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package precondition holds what a promotion waits for. Gates and approvals are one thing here: a function that looks at
-// the world and says whether the promotion may go ahead. To add one, write its Func in a file of its own and name it in All.
+// Package precondition contains the preconditions of promotions. Gates and approvals have the same form: a function
+// that returns whether the promotion may continue. To add a precondition, write its Func in a file of its own and add
+// it to All.
 package precondition
 
 import (
@@ -26,47 +27,48 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// Input is the part of the world that preconditions look at.
+// Input contains what preconditions depend on.
 type Input struct {
-	// Environment that is promoted into.
+	// Environment of the promotion.
 	Environment string
-	// Revision that is promoted, by the name that is written.
+	// Revision of the promotion, by the name that is written.
 	Revision string
-	// Promotion is the one that applies to the environment.
+	// Promotion settings of the environment.
 	Promotion *pipelinesv1.Promotion
-	// Gates are what the references to gates were found to name.
+	// Gates that the references of the promotion resolve to.
 	Gates gatingv1.Found
-	// Approvals are those of the Pipeline, for whatever environment and revision.
+	// Approvals of the Pipeline, for all environments and revisions.
 	Approvals []pipelinesv1.PromotionApproval
-	// HTTPApprover is the name in which approvals by HTTP are made. It is needed where these don't count.
+	// HTTPApprover is the user name of approvals by HTTP. It is only needed if those do not count.
 	HTTPApprover string
-	// Now is the time at which the world was read.
+	// Now is the time at which the input was read.
 	Now time.Time
 }
 
-// Result is what a precondition says of a promotion.
+// Result is the result of a precondition for a promotion.
 type Result struct {
 	// Type names the precondition.
 	Type string
-	// Met reports whether the promotion may go ahead as far as this precondition is concerned.
+	// Met is true if this precondition does not block the promotion.
 	Met bool
-	// Reason is one word that says why.
+	// Reason in CamelCase.
 	Reason string
-	// Message says why, and what would change it.
+	// Message explains the reason, and what would change it.
 	Message string
-	// Broken tells that the precondition will stay unmet until someone mends something, such as a gate that doesn't exist.
+	// Broken is true if the precondition stays unmet until someone fixes a problem, such as a missing gate.
 	Broken bool
-	// NextTransition is when the precondition becomes met or unmet by itself; zero where that isn't known.
+	// NextTransition is the time at which the precondition becomes met or unmet without a change to any object, or
+	// zero.
 	NextTransition time.Time
 }
 
-// Func is a precondition. It returns nil where the promotion does not ask for it.
+// Func is a precondition. It returns nil if it does not apply to the promotion.
 type Func func(Input) *Result
 
-// All are the preconditions of every promotion, in the order in which they are reported.
+// All contains the preconditions of all promotions, in the order in which they are reported.
 var All = []Func{Gates, Approval}
 
-// Evaluate returns what every precondition that applies says, met or not.
+// Evaluate returns the results of all preconditions that apply.
 func Evaluate(in Input) []Result {
 	var results []Result
 	for _, precondition := range All {
@@ -77,7 +79,7 @@ func Evaluate(in Input) []Result {
 	return results
 }
 
-// Met reports whether all results are.
+// Met reports whether all results are met.
 func Met(results []Result) bool {
 	for _, result := range results {
 		if !result.Met {
@@ -87,7 +89,7 @@ func Met(results []Result) bool {
 	return true
 }
 
-// Unmet says what the unmet ones wait for, in a line. It is empty if all are met.
+// Unmet returns the messages of the unmet results in one line, or "".
 func Unmet(results []Result) string {
 	var waits []string
 	for _, result := range results {

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package receiver takes the webhooks of Git hosts. All that one does is to have the pull requests of some Pipelines looked at
-// sooner than they would be: nothing is believed of what it says, and one that is lost costs time and nothing else.
+// Package receiver handles webhooks of Git hosts. A webhook only triggers an early check of the pull requests of some
+// Pipelines. Its content is not trusted, and a lost webhook only causes a delay.
 package receiver
 
 import (
@@ -39,29 +39,30 @@ import (
 )
 
 const (
-	// secretKey is the key of the Secret that the host signs its webhooks with.
+	// secretKey is the key of the Secret that contains the webhook's signing key.
 	secretKey = "webhook-secret"
-	// pokeInterval is how long after a Pipeline was poked it is poked again: hosts send several events for one change.
+	// pokeInterval is the minimum time between two triggers of a Pipeline: hosts send several events for one change.
 	pokeInterval = 5 * time.Second
 	patchTimeout = 10 * time.Second
 )
 
-// Receiver takes webhooks for the Secrets that Pipelines reach their repositories with.
+// Receiver handles webhooks for the Secrets that Pipelines use for their repositories.
 type Receiver struct {
-	// Reader reads Pipelines, from a cache.
+	// Reader reads Pipelines from a cache.
 	Reader client.Reader
-	// Secrets reads Secrets past any cache.
+	// Secrets reads Secrets without a cache.
 	Secrets client.Reader
-	// Writer annotates Pipelines. The controller's leader, which need not be the one who received the webhook, looks when it sees that.
+	// Writer annotates Pipelines. The annotation triggers the check in the leader, which may be another replica than
+	// the one that received the webhook.
 	Writer client.Writer
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 	Log logr.Logger
 
 	queue workqueue.TypedDelayingInterface[types.NamespacedName]
 }
 
-// New returns a Receiver whose queue is empty. Start works on it.
+// New returns a Receiver with an empty queue. Start processes the queue.
 func New(reader, secrets client.Reader, writer client.Writer, log logr.Logger) *Receiver {
 	return &Receiver{
 		Reader: reader, Secrets: secrets, Writer: writer, Now: time.Now, Log: log,
@@ -69,10 +70,10 @@ func New(reader, secrets client.Reader, writer client.Writer, log logr.Logger) *
 	}
 }
 
-// NeedLeaderElection tells the manager that webhooks are received by every replica.
+// NeedLeaderElection returns false: every replica receives webhooks.
 func (r *Receiver) NeedLeaderElection() bool { return false }
 
-// Start annotates Pipelines until the context ends.
+// Start annotates Pipelines until the context is cancelled.
 func (r *Receiver) Start(ctx context.Context) error {
 	defer context.AfterFunc(ctx, r.queue.ShutDown)()
 	for {
@@ -87,8 +88,8 @@ func (r *Receiver) Start(ctx context.Context) error {
 	}
 }
 
-// Receive reports whether a request is a webhook signed with the key in the Secret of that name. If so, it has looked at the pull
-// requests of the Pipelines in its namespace that use the Secret for their repositories.
+// Receive reports whether the request is a webhook signed with the key in the Secret of that name. If so, it triggers a
+// check of the pull requests of all Pipelines in the namespace that use the Secret for their repositories.
 func (r *Receiver) Receive(ctx context.Context, header http.Header, body io.Reader, secret types.NamespacedName) (bool, error) {
 	key, err := r.key(ctx, secret)
 	if err != nil {
@@ -110,7 +111,7 @@ func (r *Receiver) Receive(ctx context.Context, header http.Header, body io.Read
 	return true, nil
 }
 
-// key returns what the host signs with; nil where there is none.
+// key returns the signing key, or nil.
 func (r *Receiver) key(ctx context.Context, name types.NamespacedName) ([]byte, error) {
 	if name.Name == "" || name.Namespace == "" || len(content.IsPathSegmentName(name.Name)) > 0 || len(content.IsPathSegmentName(name.Namespace)) > 0 {
 		return nil, nil
@@ -123,11 +124,11 @@ func (r *Receiver) key(ctx context.Context, name types.NamespacedName) ([]byte, 
 	case err != nil:
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	// A file that the key was read from ends in a line feed, which is no part of what the host was told.
+	// The Secret may have been created from a file, which ends in a line feed that is not part of the key.
 	return bytes.TrimRight(secret.Data[secretKey], "\r\n"), nil
 }
 
-// uses reports whether the Pipeline reaches a repository with the Secret.
+// uses reports whether the Pipeline uses the Secret for a repository.
 func uses(pipeline *pipelinesv1.Pipeline, secret string) bool {
 	for i := range pipeline.Spec.Environments {
 		promotion := pipeline.PromotionInto(&pipeline.Spec.Environments[i])
@@ -138,7 +139,7 @@ func uses(pipeline *pipelinesv1.Pipeline, secret string) bool {
 	return false
 }
 
-// waits reports whether something may happen to a pull request of the Pipeline.
+// waits reports whether the Pipeline has a pull request whose state may change.
 func waits(pipeline *pipelinesv1.Pipeline) bool {
 	for _, env := range pipeline.Status.Environments {
 		if env.Promotion != nil && env.Promotion.PullRequest != nil && env.Promotion.State != pipelinesv1.PromotionSucceeded {
@@ -148,7 +149,7 @@ func waits(pipeline *pipelinesv1.Pipeline) bool {
 	return false
 }
 
-// untilNext is how long to wait before a Pipeline is poked once more.
+// untilNext returns the time until the Pipeline can be triggered again.
 func (r *Receiver) untilNext(pipeline *pipelinesv1.Pipeline) time.Duration {
 	last, err := time.Parse(time.RFC3339Nano, pipeline.Annotations[pipelinesv1.WebhookAnnotation])
 	if err != nil {
