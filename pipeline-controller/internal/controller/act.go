@@ -38,17 +38,18 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
 )
 
-// actionTimeout bounds an action: cloning a repository of some hundred megabytes takes a while.
+// actionTimeout is the timeout of an action. Cloning a repository of some hundred megabytes takes a while.
 const actionTimeout = 5 * time.Minute
 
 const (
-	// calledOffWait is how long after an action was called off the Pipeline is looked at again, should no event do it before.
+	// calledOffWait is the time after which the Pipeline is reconciled if an action was called off and no event
+	// triggers it earlier.
 	calledOffWait = 5 * time.Second
-	// stepRetry is how long after a step that failed the Pipeline is looked at again.
+	// stepRetry is the time after which the Pipeline is reconciled if a step failed.
 	stepRetry = 5 * time.Second
 )
 
-// actionTask takes the action that is planned for a Pipeline, or does chores if there are many.
+// actionTask runs the planned action of a Pipeline, or its chores if there are many.
 func (r *PipelineReconciler) actionTask(pipeline *pipelinesv1.Pipeline, next plan.Plan) workpool.Task {
 	name := client.ObjectKeyFromObject(pipeline)
 	var promotion promote.Promotion
@@ -67,7 +68,8 @@ func (r *PipelineReconciler) actionTask(pipeline *pipelinesv1.Pipeline, next pla
 	}}
 }
 
-// hostOf names the Git host of a promotion. Notifications have none: all go to the operator's own notification-controller.
+// hostOf returns the Git host of a promotion. Notifications have none: they are all sent to the operator's own
+// notification-controller.
 func hostOf(promotion promote.Promotion) string {
 	if promotion.Strategy.PullRequest == nil {
 		return ""
@@ -75,8 +77,8 @@ func hostOf(promotion promote.Promotion) string {
 	return scm.HostName(promotion.Strategy.PullRequest.URL)
 }
 
-// step plans once more, since the task may have waited long for its turn, and takes the action of the plan: a single one, so that
-// others have their turn. It returns how long after that the Pipeline is to be reconciled.
+// step plans again, since the task may have waited long for its turn, and runs the action of the plan. It runs a single
+// action, so other tasks have their turn. It returns the time after which the Pipeline must be reconciled.
 func (r *PipelineReconciler) step(ctx context.Context, name types.NamespacedName) (again time.Duration, err error) {
 	pipeline := &pipelinesv1.Pipeline{}
 	if err := r.Get(ctx, name, pipeline); err != nil || !pipeline.DeletionTimestamp.IsZero() {
@@ -105,13 +107,13 @@ func (r *PipelineReconciler) step(ctx context.Context, name types.NamespacedName
 		return 0, err
 	}
 	if outcome.CalledOff() {
-		// The cache has yet to show why, and will bring the Pipeline back when it does.
+		// The cache does not show the reason yet. It will trigger a reconcile when it does.
 		return calledOffWait, nil
 	}
 	return 0, nil
 }
 
-// act carries an action out that this Pipeline's status has claimed.
+// act runs an action that the Pipeline's status has claimed.
 func (r *PipelineReconciler) act(
 	ctx context.Context, pipeline *pipelinesv1.Pipeline, approvals []pipelinesv1.PromotionApproval, action plan.Action,
 ) plan.Outcome {
@@ -130,7 +132,7 @@ func (r *PipelineReconciler) act(
 		promotion.Earlier = promote.Earlier{Promoted: plan.Promoted(&pipeline.Status), Merged: plan.Merged(&pipeline.Status)}
 		return r.PullRequests.Open(ctx, promotion, confirm)
 	case plan.Notify:
-		// Cut off halfway it may have been delivered or not. It has a timeout of its own.
+		// If it were cancelled, it would be unknown whether the event was delivered. It has its own timeout.
 		ctx := context.WithoutCancel(ctx)
 		return r.Notifications.Notify(ctx, promotion, confirm)
 	case plan.Renew:
@@ -144,7 +146,7 @@ func (r *PipelineReconciler) act(
 	}
 }
 
-// seenAnew has the pull request looked at once it has changed.
+// seenAnew triggers a check of the pull request after a change.
 func (r *PipelineReconciler) seenAnew(pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) plan.Outcome {
 	if outcome.Err == nil {
 		r.polls.forget(pipeline.UID, action.Environment)
@@ -152,8 +154,8 @@ func (r *PipelineReconciler) seenAnew(pipeline *pipelinesv1.Pipeline, action pla
 	return outcome
 }
 
-// confirm looks once more, on fresh reads, whether the promotion may go ahead. It is asked right before the outside world is
-// touched: minutes may have passed since the plan, and what the plan saw, its approvals too, came from a cache.
+// confirm checks again, with uncached reads, whether the promotion may continue. It is called right before any external
+// change: the plan may be minutes old, and was made from a cache, including its approvals.
 func (r *PipelineReconciler) confirm(
 	ctx context.Context, planned *pipelinesv1.Pipeline, approvals []pipelinesv1.PromotionApproval, action plan.Action,
 ) (string, error) {
@@ -168,7 +170,7 @@ func (r *PipelineReconciler) confirm(
 	promotion := fresh.PromotionInto(env)
 	var refs []gatingv1.GateReference
 	if promotion.Gates != nil {
-		refs = promotion.Gates.Refs // those of other environments don't matter here, and could be 64 times as many
+		refs = promotion.Gates.Refs // the gates of other environments are irrelevant, and there may be 64 times as many
 	}
 	gates, err := r.findGates(ctx, r.Live, fresh.Namespace, refs)
 	if err != nil {
@@ -185,11 +187,11 @@ func (r *PipelineReconciler) confirm(
 	return precondition.Unmet(precondition.Evaluate(world.PreconditionsOf(action))), nil
 }
 
-// record writes what came of an action. The action has happened, so that the write is repeated until it succeeds, on a
-// Pipeline that was changed meanwhile as well. What is lost all the same, with the process for instance, is found again by the
-// next attempt if it was a pull request.
+// record writes the outcome of an action. The action has happened, so the write is retried until it succeeds, even if
+// the Pipeline has changed. If the outcome is lost nevertheless, for instance because the process dies, the next
+// attempt finds the pull request again.
 func (r *PipelineReconciler) record(ctx context.Context, pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) error {
-	// The outcome is worth recording even if the controller is being stopped right now.
+	// The outcome must be recorded even if the controller is stopping.
 	ctx = context.WithoutCancel(ctx)
 	planned := pipeline.UID
 	return retry.OnError(recordBackoff, worthRepeating, func() error {
@@ -208,7 +210,7 @@ func (r *PipelineReconciler) record(ctx context.Context, pipeline *pipelinesv1.P
 	})
 }
 
-// recordBackoff repeats for some ten seconds.
+// recordBackoff retries for about ten seconds.
 var recordBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 10}
 
 var errGone = errors.New("it is gone")

@@ -37,16 +37,18 @@ import (
 )
 
 const (
-	// mostApprovals is how many approvals of one Pipeline are looked at: more than 64 environments with 16 approvals each have.
+	// mostApprovals is the maximum number of approvals of a Pipeline that are evaluated: more than 64 environments with
+	// 16 approvals each.
 	mostApprovals = 2048
-	// fewChores is how many chores a reconcile does itself. More of them are done in a task, mostChores at once and choresPause between, in
-	// which the cache takes notice.
+	// fewChores is the maximum number of chores that a reconcile runs itself. More chores are run in a task, mostChores
+	// at a time, with choresPause in between for the cache to catch up.
 	fewChores   = 10
 	mostChores  = 500
 	choresPause = time.Second
 )
 
-// approvalsOf returns the approvals that concern the Pipeline, or some of them if there are too many. They are only to be read.
+// approvalsOf returns the approvals of the Pipeline, or some of them if there are too many. The result must not be
+// modified.
 func approvalsOf(ctx context.Context, cached client.Reader, pipeline *pipelinesv1.Pipeline) (_ []pipelinesv1.PromotionApproval, tooMany bool, err error) {
 	var approvals pipelinesv1.PromotionApprovalList
 	err = cached.List(ctx, &approvals, client.InNamespace(pipeline.Namespace), client.MatchingFields{pipelinesv1.ApprovalPipelineField: pipeline.Name},
@@ -60,7 +62,8 @@ func approvalsOf(ctx context.Context, cached client.Reader, pipeline *pipelinesv
 	}), tooMany, nil
 }
 
-// TrimApproval keeps of an approval what is read of it from the cache. The rest can be a thousand times as large.
+// TrimApproval removes everything from an approval that is not read from the cache. The rest can be a thousand times as
+// large.
 func TrimApproval(obj any) (any, error) {
 	approval, ok := obj.(*pipelinesv1.PromotionApproval)
 	if !ok {
@@ -72,7 +75,7 @@ func TrimApproval(obj any) (any, error) {
 	trimmed.ResourceVersion, trimmed.Generation = approval.ResourceVersion, approval.Generation
 	trimmed.CreationTimestamp, trimmed.DeletionTimestamp = approval.CreationTimestamp, approval.DeletionTimestamp
 	for _, owner := range approval.OwnerReferences {
-		// Of two Pipelines one is not the approval's. More references tell nothing more.
+		// If an approval refers to two Pipelines, one reference is wrong. Further references add no information.
 		if owner.Kind == pipelinesv1.PipelineKind && owner.Name == approval.Spec.PipelineRef.Name && len(trimmed.OwnerReferences) < 2 {
 			trimmed.OwnerReferences = append(trimmed.OwnerReferences, owner)
 		}
@@ -80,7 +83,7 @@ func TrimApproval(obj any) (any, error) {
 	return trimmed, nil
 }
 
-// stillThere reads the approvals of a promotion afresh, by their names: one of each person, and no more than are needed.
+// stillThere reads the approvals of a promotion without a cache, by name: one of each user, and no more than required.
 func (r *PipelineReconciler) stillThere(ctx context.Context, pipeline *pipelinesv1.Pipeline, in precondition.Input) ([]pipelinesv1.PromotionApproval, error) {
 	var there []pipelinesv1.PromotionApproval
 	counted := precondition.Counted(in)
@@ -98,7 +101,7 @@ func (r *PipelineReconciler) stillThere(ctx context.Context, pipeline *pipelines
 	return there, nil
 }
 
-// httpApprover returns the name in which approvals by HTTP are made, if there is a promotion for which they don't count.
+// httpApprover returns the user name of approvals by HTTP if there is a promotion for which they do not count.
 func (r *PipelineReconciler) httpApprover(ctx context.Context, pipeline *pipelinesv1.Pipeline) (string, error) {
 	counts := func(env pipelinesv1.Environment) bool {
 		promotion := pipeline.PromotionInto(&env)
@@ -110,11 +113,12 @@ func (r *PipelineReconciler) httpApprover(ctx context.Context, pipeline *pipelin
 	return r.HTTPApprover(ctx)
 }
 
-// chore is a request about an approval that must have been made before a status is written.
+// chore is a request about an approval that must succeed before a status is written.
 type chore func(ctx context.Context) error
 
-// choresFor returns what is to be done about approvals before the status of a plan is written. Those that the run has left behind are
-// deleted, so that none outlives the run that it was given in; the others go with their Pipeline when it is deleted.
+// choresFor returns the requests about approvals that must precede the status of a plan. Approvals that no longer apply
+// are deleted, so none outlives the run for which it was given. All others become owned by their Pipeline and are
+// deleted with it.
 func (r *PipelineReconciler) choresFor(pipeline *pipelinesv1.Pipeline, world plan.World, next plan.Plan) []chore {
 	var chores []chore
 	stale := map[types.UID]bool{}
@@ -143,9 +147,9 @@ func doAll(ctx context.Context, chores []chore) error {
 	return nil
 }
 
-// adopt makes an approval go with its Pipeline when that is deleted.
+// adopt sets the owner of an approval, so it is deleted with its Pipeline.
 func (r *PipelineReconciler) adopt(ctx context.Context, pipeline *pipelinesv1.Pipeline, cached *pipelinesv1.PromotionApproval) error {
-	// The cache does not have all owners.
+	// The cache does not contain all owners.
 	fresh := &pipelinesv1.PromotionApproval{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), fresh); err != nil || fresh.UID != cached.UID {
 		return client.IgnoreNotFound(err)
@@ -160,7 +164,7 @@ func (r *PipelineReconciler) adopt(ctx context.Context, pipeline *pipelinesv1.Pi
 	return nil
 }
 
-// collect deletes an approval that the run of the next status has left behind.
+// collect deletes an approval that does not apply to the next status.
 func (r *PipelineReconciler) collect(ctx context.Context, pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval, next plan.Plan) error {
 	if err := r.Delete(ctx, approval, client.Preconditions{UID: &approval.UID}); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -168,14 +172,14 @@ func (r *PipelineReconciler) collect(ctx context.Context, pipeline *pipelinesv1.
 		}
 		return fmt.Errorf("deleting approval %s, of another revision: %w", approval.Name, err)
 	}
-	// Many at once are no news one by one.
+	// No events are recorded if many are deleted at once.
 	if len(next.StaleApprovals) <= fewChores {
 		r.Event(pipeline, corev1.EventTypeNormal, "ApprovalDeleted", void(pipeline, approval, next.Status.RevisionInto(approval.Spec.Environment)))
 	}
 	return nil
 }
 
-// void says why an approval counts no more.
+// void explains why an approval no longer counts.
 func void(pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApproval, promoted string) string {
 	env := approval.Spec.Environment
 	why := "the Pipeline has no such environment"
@@ -185,13 +189,13 @@ func void(pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApprova
 	return fmt.Sprintf("%s: the approval of %s by %s is void: %s", env, revision.Short(approval.Spec.Revision), approval.Spec.ApprovedBy, why)
 }
 
-// pipelineOf returns the Pipeline that an approval is made for.
+// pipelineOf returns the Pipeline of an approval.
 func pipelineOf(_ context.Context, obj client.Object) []reconcile.Request {
 	approval := obj.(*pipelinesv1.PromotionApproval)
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: approval.Namespace, Name: approval.Spec.PipelineRef.Name}}}
 }
 
-// indexApprovals is the content of ApprovalPipelineField, which the API server selects by as well.
+// indexApprovals is the index for ApprovalPipelineField, which is a field selector of the API server too.
 func indexApprovals(obj client.Object) []string {
 	return []string{obj.(*pipelinesv1.PromotionApproval).Spec.PipelineRef.Name}
 }

@@ -30,7 +30,8 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// telling has, for each state of a promotion that an event tells of, the event's reason, and where the environment stands meanwhile.
+// telling maps the states of a promotion that are reported by events to the reason of the event and the state of the
+// environment.
 var telling = map[pipelinesv1.PromotionState]struct {
 	reason string
 	stands pipelinesv1.EnvironmentState
@@ -42,8 +43,9 @@ var telling = map[pipelinesv1.PromotionState]struct {
 	pipelinesv1.PromotionFailed:     {pipelinesv1.PromotionFailedReason, pipelinesv1.EnvironmentFailed},
 }
 
-// announce tells of every promotion that the status moved on: in the log, in metrics, and in events on the Pipeline and on the
-// environment's applications. Flux's Alerts know no Pipelines, but those that exist for the applications carry the latter.
+// announce reports every promotion that the status has moved on: in the log, in metrics, and in events on the Pipeline
+// and on the environment's applications. Flux's Alerts do not support Pipelines, but existing Alerts for the
+// applications include the latter events.
 func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1.Pipeline, before pipelinesv1.PipelineStatus) {
 	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
 		old, now := before.Environments[env], pipeline.Status.Environments[env]
@@ -77,7 +79,8 @@ func (r *PipelineReconciler) tell(ctx context.Context, pipeline *pipelinesv1.Pip
 	ctrl.LoggerFrom(ctx).Info(message, "environment", env, "revision", record.Revision, "state", record.State)
 }
 
-// messageOf is what the environment says of its promotion. Of one that has made room for another, only the record still tells.
+// messageOf returns the environment's message about its promotion. If another promotion has replaced it, only the
+// record has the message.
 func messageOf(status *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord, stands pipelinesv1.EnvironmentState) string {
 	if status.Promotion == record && status.State == stands {
 		return status.Message
@@ -89,7 +92,8 @@ func messageOf(status *pipelinesv1.EnvironmentStatus, record *pipelinesv1.Promot
 	return revision.Short(record.Revision) + ": " + message
 }
 
-// applications refers to the application objects of an environment that can be read and are in this cluster.
+// applications returns references to the application objects of an environment that can be read and are in this
+// cluster.
 func (r *PipelineReconciler) applications(ctx context.Context, pipeline *pipelinesv1.Pipeline, name string) []corev1.ObjectReference {
 	var found []corev1.ObjectReference
 	env := pipeline.Environment(name)
@@ -104,12 +108,12 @@ func (r *PipelineReconciler) applications(ctx context.Context, pipeline *pipelin
 	return found
 }
 
-// left reports whether a past promotion has ended and made room for another one at once.
+// left reports whether a past promotion has ended and was replaced immediately.
 func left(before *pipelinesv1.EnvironmentStatus, past *pipelinesv1.PromotionRecord) bool {
 	return before != nil && before.Promotion != nil && before.Promotion.StartTime.Equal(&past.StartTime) && before.Promotion.State != past.State
 }
 
-// moved reports whether the record says something of a promotion that was not said before. An error that repeats itself was.
+// moved reports whether the record has a new state or message. A repeated error is not new.
 func moved(before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) bool {
 	if before == nil || before.Promotion == nil {
 		return true

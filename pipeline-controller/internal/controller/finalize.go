@@ -33,13 +33,13 @@ import (
 )
 
 const (
-	// finalizerPatience is how long closing pull requests may hold up the deletion of their Pipeline.
+	// finalizerPatience is how long closing pull requests may delay the deletion of their Pipeline.
 	finalizerPatience = time.Minute
 	finalizerRetry    = 10 * time.Second
 )
 
-// finalize lets a deleted Pipeline go once its pull requests are closed, or after a minute in which they could not be. An action that
-// is under way is cut off.
+// finalize removes the finalizer of a deleted Pipeline once its pull requests are closed, or after a minute if that
+// fails. It cancels a running action.
 func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1.Pipeline) (ctrl.Result, error) {
 	r.polls.forgetPipeline(pipeline.UID)
 	if !controllerutil.ContainsFinalizer(pipeline, pipelinesv1.PipelineFinalizer) {
@@ -47,7 +47,7 @@ func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1
 	}
 	name := client.ObjectKeyFromObject(pipeline)
 	if r.Actions.Cancel(name.String()); r.Actions.Running(name.String()) {
-		// Its end queues the Pipeline.
+		// The end of the action triggers a reconcile.
 		return ctrl.Result{}, nil
 	}
 	left := pipeline.DeletionTimestamp.Add(finalizerPatience).Sub(r.Now())
@@ -65,9 +65,9 @@ func (r *PipelineReconciler) finalize(ctx context.Context, pipeline *pipelinesv1
 	return ctrl.Result{RequeueAfter: left}, nil
 }
 
-// withdrawAndLetGo closes the pull requests of a deleted Pipeline and lets it go. It returns when to try again.
+// withdrawAndLetGo closes the pull requests of a deleted Pipeline and removes the finalizer. It returns when to retry.
 func (r *PipelineReconciler) withdrawAndLetGo(ctx context.Context, pipeline *pipelinesv1.Pipeline) (again time.Duration, err error) {
-	// The cache may still hold a Pipeline that is gone. Another one of its name may own the pull requests by now.
+	// The cache may still contain a Pipeline that is gone. A new one of the same name may own the pull requests now.
 	fresh := &pipelinesv1.Pipeline{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pipeline), fresh); err != nil || fresh.UID != pipeline.UID {
 		return 0, client.IgnoreNotFound(err)
@@ -75,7 +75,7 @@ func (r *PipelineReconciler) withdrawAndLetGo(ctx context.Context, pipeline *pip
 	deadline := pipeline.DeletionTimestamp.Add(finalizerPatience)
 	if err := r.withdrawAll(ctx, pipeline, deadline); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "closing the pull requests of a deleted Pipeline failed")
-		// A deadline that is farther away is one by another clock, that of the API server, and no measure of how long this takes.
+		// The deadline is based on the clock of the API server. If it is too far away, the clocks differ.
 		left := deadline.Sub(r.Now())
 		if wait := min(finalizerRetry, left); wait > 0 && left <= finalizerPatience+finalizerRetry {
 			return wait, nil

@@ -29,10 +29,10 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// scrapeTimeout bounds what a scrape waits for the cache.
+// scrapeTimeout is how long a scrape waits for the cache.
 const scrapeTimeout = 5 * time.Second
 
-// waits are times that people and clusters take: a minute to a week.
+// waits are the buckets of histograms: a minute to a week, the time that people and clusters take.
 var waits = []float64{60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
 
 var (
@@ -55,7 +55,7 @@ var (
 	}, []string{"namespace", "name", "type"})
 )
 
-// measure observes what has ended between two states of a promotion of the Pipeline. Either may be missing.
+// measure observes what has ended between two states of a promotion. Either state may be missing.
 func measure(pipeline *pipelinesv1.Pipeline, before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) {
 	if record == nil {
 		return
@@ -82,18 +82,18 @@ func measure(pipeline *pipelinesv1.Pipeline, before *pipelinesv1.EnvironmentStat
 	}
 }
 
-// between returns the seconds from one time to another: none if the wall clock was put back meanwhile.
+// between returns the seconds between two times. It is zero if the wall clock was set back.
 func between(before, now metav1.Time) float64 { return max(now.Sub(before.Time).Seconds(), 0) }
 
-// forgetMeasures drops what was observed of a Pipeline that is gone.
+// forgetMeasures removes the metrics of a deleted Pipeline.
 func forgetMeasures(pipeline types.NamespacedName) {
 	for _, histogram := range []*prometheus.HistogramVec{promoted, arrived, waited} {
 		histogram.DeletePartialMatch(prometheus.Labels{"namespace": pipeline.Namespace, "name": pipeline.Name})
 	}
 }
 
-// Metrics tells of promotions. What they are now is read from the cache at each scrape, so that nothing is told of a Pipeline that
-// is gone. A replica that isn't the leader has none.
+// Metrics collects metrics about promotions. The current states are read from the cache at each scrape, so there are
+// none for deleted Pipelines. Only the leader reports metrics.
 type Metrics struct {
 	client.Reader
 	// Elected is closed when the replica becomes the leader.
@@ -109,7 +109,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	waited.Describe(descriptions)
 }
 
-// Collect reads the metrics.
+// Collect collects the metrics.
 func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	select {
 	case <-m.Elected:

@@ -32,10 +32,10 @@ import (
 	"github.com/sluice-toolkit/sluice/runtime/gates"
 )
 
-// observe gathers the world that a plan is made from. It returns how long to wait if nothing is to be made of it yet.
+// observe gathers the input of a plan. It returns how long to wait if the input is not complete yet.
 func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.Pipeline) (_ plan.World, wait time.Duration, err error) {
 	if plan.CheckSize(pipeline) != nil {
-		// It is refused, whatever the world is like.
+		// The Pipeline is rejected in any case.
 		r.Targets.Forget(client.ObjectKeyFromObject(pipeline))
 		return plan.World{Pipeline: pipeline, Now: r.Now()}, 0, nil
 	}
@@ -85,7 +85,7 @@ func (r *PipelineReconciler) observeTargets(ctx context.Context, world *plan.Wor
 	}
 }
 
-// observeSources looks at the sources of targets where it matters what they are like.
+// observeSources reads the sources of targets whose state matters for the plan.
 func (r *PipelineReconciler) observeSources(ctx context.Context, world *plan.World) {
 	keys, of := world.SourcesOfInterest()
 	states := r.Targets.ReadSources(ctx, world.Pipeline, of)
@@ -95,12 +95,12 @@ func (r *PipelineReconciler) observeSources(ctx context.Context, world *plan.Wor
 	}
 }
 
-// connectingPatience is how long a cluster may take to be connected before that is told in the status.
+// connectingPatience is how long a cluster may take to connect before the status reports it.
 const connectingPatience = 10 * time.Second
 
-// connecting returns for how long nothing is to be made of the world, since some cluster is being connected for the first time. That is
-// over in a moment as a rule, and the Pipeline is queued then: its status need not become worse for that moment, whenever the controller
-// starts or a kubeconfig changes.
+// connecting returns how long to wait because a cluster is being connected for the first time. That usually takes a
+// moment and then triggers a reconcile. So the status does not change for that moment whenever the controller starts or
+// a kubeconfig changes.
 func connecting(world plan.World) time.Duration {
 	wait := time.Duration(0)
 	for _, states := range world.Targets {
@@ -126,8 +126,8 @@ func (r *PipelineReconciler) findGates(ctx context.Context, reader client.Reader
 	return gates.NewFinder(ctx, reader, r.NoCrossNamespaceRefs).Find(namespace, refs)
 }
 
-// promotionOf describes the promotion that the record of an environment is about. Its pull request is looked for where it was opened,
-// whatever has become of the spec since.
+// promotionOf returns the promotion in the record of an environment. Its pull request is searched where it was opened,
+// even if the spec has changed since.
 func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion, bool) {
 	status := pipeline.Status.Environments[name]
 	if status == nil || status.Promotion == nil {
@@ -153,7 +153,7 @@ func promotionOf(pipeline *pipelinesv1.Pipeline, name string) (promote.Promotion
 		}
 		pr := promotion.Strategy.PullRequest
 		pr.BaseBranch = opened.BaseBranch
-		// For the same repository the spec knows better by now: the Secret may have been replaced by one of another name.
+		// For the same repository the spec is more recent: the Secret may have been replaced by one of another name.
 		if !scm.SameRepository(pr.URL, opened.URL) {
 			pr.Type, pr.URL, pr.Path, pr.SecretRef = opened.Type, opened.URL, opened.Path, opened.SecretRef
 		}

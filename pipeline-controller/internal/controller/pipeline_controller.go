@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package controller reconciles Pipelines: it observes the world, plans, claims, acts and records.
+// Package controller reconciles Pipelines: it observes, plans, claims, acts and records.
 package controller
 
 import (
@@ -45,49 +45,51 @@ import (
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
-// Targets reads the application objects of targets, in whichever cluster they are.
+// Targets reads the application objects of targets in all clusters.
 type Targets interface {
-	// Want declares all targets of a Pipeline, as they are to be read from now on.
+	// Want declares all current targets of a Pipeline, and how they are read.
 	Want(ctx context.Context, pipeline *pipelinesv1.Pipeline)
-	// Forget declares that there is no Pipeline of that name.
+	// Forget declares that the Pipeline does not exist.
 	Forget(pipeline types.NamespacedName)
-	// Refresh has the clusters of its targets be looked up, and those that can't be reached be tried, at once.
+	// Refresh triggers an immediate lookup of the clusters of the Pipeline's targets, and an attempt to connect to
+	// those that are unreachable.
 	Refresh(pipeline types.NamespacedName)
-	// Read reads a target. It blocks neither on a cluster nor on a watch that has yet to start.
+	// Read returns the state of a target. It blocks neither on a cluster nor on a watch that has not started.
 	Read(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) application.State
-	// ReadSources declares all sources that are to be read for a Pipeline from now on, and reads them likewise.
+	// ReadSources declares all sources that are read for a Pipeline, and returns their states.
 	ReadSources(ctx context.Context, pipeline *pipelinesv1.Pipeline, of []application.SourceOf) []application.State
 }
 
-// PullRequests promotes by pull request.
+// PullRequests promotes with pull requests.
 type PullRequests interface {
-	// Open makes the pull request of a promotion, or finds the one that was made for it.
+	// Open opens the pull request of a promotion, or finds the existing one.
 	Open(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome
-	// Poll tells what became of a pull request.
+	// Poll returns the state of a pull request.
 	Poll(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest
 	// Withdraw closes the pull request of a promotion, if there is one.
 	Withdraw(ctx context.Context, promotion promote.Promotion, why string) plan.Outcome
-	// Renew makes the commit of a pull request anew if the base branch has changed what it changes.
+	// Renew creates the commit of a pull request again if the changed files have changed on the base branch.
 	Renew(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome
 	// ReportPreconditions sets the commit status of a pull request.
 	ReportPreconditions(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, status pipelinesv1.PreconditionsCommitStatus) plan.Outcome
-	// Merge merges a pull request as it was last seen.
+	// Merge merges a pull request if its head has not changed.
 	Merge(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome
 }
 
-// Notifications promotes by notification.
+// Notifications promotes with notifications.
 type Notifications interface {
 	// Notify posts the event of a promotion.
 	Notify(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome
 }
 
-// Pool runs tasks that may have to wait for Git hosts.
+// Pool runs tasks that may wait for Git hosts.
 type Pool interface {
-	// Do runs the task, now or when its turn comes, unless there is one of its key. It reports whether that is running.
+	// Do runs the task, immediately or when its turn comes, unless there is a task with its key. It reports whether the
+	// task is running.
 	Do(task workpool.Task) bool
-	// Running reports whether the task of a key is running.
+	// Running reports whether the task with the key is running.
 	Running(key string) bool
-	// Cancel ends the task of a key early, or removes it if its turn is yet to come.
+	// Cancel cancels the task with the key, or removes it if it has not started.
 	Cancel(key string)
 }
 
@@ -96,21 +98,21 @@ type PipelineReconciler struct {
 	client.Client
 	*announce.Announcer
 
-	// Live reads past the cache.
+	// Live reads without a cache.
 	Live client.Reader
 	// Targets reads application objects.
 	Targets Targets
-	// PullRequests promotes by pull request.
+	// PullRequests promotes with pull requests.
 	PullRequests PullRequests
-	// Notifications promotes by notification.
+	// Notifications promotes with notifications.
 	Notifications Notifications
-	// Actions runs the actions of plans, one for a Pipeline at a time.
+	// Actions runs the actions of plans, one at a time for each Pipeline.
 	Actions Pool
 	// Polls runs polls of pull requests.
 	Polls Pool
-	// HTTPApprover returns the name in which approvals by HTTP are made: the controller's own.
+	// HTTPApprover returns the user name of approvals by HTTP, which is the controller's own.
 	HTTPApprover func(context.Context) (string, error)
-	// NoCrossNamespaceRefs denies gates of other namespaces.
+	// NoCrossNamespaceRefs denies references to gates in other namespaces.
 	NoCrossNamespaceRefs bool
 	// Now is the clock.
 	Now func() time.Time
@@ -118,7 +120,7 @@ type PipelineReconciler struct {
 	polls polls
 }
 
-// Reconcile writes what is planned into the status. An action of the plan is taken apart from it, in a task, after which the Pipeline is
+// Reconcile writes the planned status. An action of the plan is run separately, in a task, after which the Pipeline is
 // reconciled again.
 func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pipeline := &pipelinesv1.Pipeline{}
@@ -134,7 +136,7 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return r.finalize(ctx, pipeline)
 	}
 	if controllerutil.AddFinalizer(pipeline, pipelinesv1.PipelineFinalizer) {
-		// The lock keeps a stale copy from undoing somebody else's change to the list of finalizers.
+		// The optimistic lock keeps a stale copy from reverting another client's change to the list of finalizers.
 		before := pipeline.DeepCopy()
 		controllerutil.RemoveFinalizer(before, pipelinesv1.PipelineFinalizer)
 		if err := r.Patch(ctx, pipeline, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -143,7 +145,7 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	}
 
 	if r.Actions.Running(req.String()) {
-		// Its end queues the Pipeline.
+		// The end of the task triggers a reconcile.
 		return ctrl.Result{}, nil
 	}
 	world, wait, err := r.observe(ctx, pipeline)
@@ -156,7 +158,7 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		if r.Actions.Do(r.actionTask(pipeline, next)) {
 			return ctrl.Result{}, nil
 		}
-		// It is taken when its turn comes. Until then the status says so.
+		// The action waits for its turn. Until then the status reports that.
 		world.Queued = true
 		next = plan.Next(world)
 		chores = r.choresFor(pipeline, world, next)
@@ -170,7 +172,8 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	return ctrl.Result{RequeueAfter: next.RequeueAfter}, nil
 }
 
-// settle makes the status of a plan the Pipeline's, once its chores are done. With an action in the plan, this is the claim on it.
+// settle writes the status of a plan, once its chores are done. If the plan has an action, the write is the claim on
+// it.
 func (r *PipelineReconciler) settle(ctx context.Context, pipeline *pipelinesv1.Pipeline, chores []chore, next plan.Plan) error {
 	if err := doAll(ctx, chores); err != nil {
 		return err
@@ -178,9 +181,9 @@ func (r *PipelineReconciler) settle(ctx context.Context, pipeline *pipelinesv1.P
 	return r.write(ctx, pipeline, next.Status)
 }
 
-// write makes the status the Pipeline's, unless it is already. The update carries the resourceVersion that the status was
-// planned from, so that it fails if the plan was made from anything but the newest Pipeline: with an action in the plan, this
-// is the claim on it.
+// write updates the status if it has changed. The update contains the resourceVersion from which the status was
+// planned, so it fails if the plan was not made from the newest Pipeline. If the plan has an action, the write is the
+// claim on it.
 func (r *PipelineReconciler) write(ctx context.Context, pipeline *pipelinesv1.Pipeline, status pipelinesv1.PipelineStatus) error {
 	if equality.Semantic.DeepEqual(pipeline.Status, status) {
 		return nil
@@ -196,7 +199,7 @@ func (r *PipelineReconciler) write(ctx context.Context, pipeline *pipelinesv1.Pi
 	return nil
 }
 
-// conflictIsNews turns a conflict into nothing: whoever changed the Pipeline meanwhile has queued it by that.
+// conflictIsNews ignores a conflict: the change that caused it triggers a reconcile.
 func conflictIsNews(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil

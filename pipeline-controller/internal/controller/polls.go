@@ -36,24 +36,25 @@ import (
 )
 
 const (
-	// pollTimeout bounds a poll of a pull request: a Git host that hangs must not keep a worker from other Pipelines for long.
+	// pollTimeout is the timeout of a poll. A Git host that hangs must not block a worker for long.
 	pollTimeout = 10 * time.Second
 
-	// soonestPoll and latestPoll bound how long it takes from one poll of a pull request to the next. Between them it is a
-	// twentieth of the promotion's age: who has waited for a day won't notice ten minutes.
+	// soonestPoll and latestPoll limit the interval between polls of a pull request. Between them it is a twentieth of
+	// the promotion's age: whoever has waited for a day won't notice ten minutes.
 	soonestPoll = 30 * time.Second
 	latestPoll  = 10 * time.Minute
 	pollAgePart = 20
 )
 
-// polls remembers what was last seen of pull requests, so that Git hosts aren't asked at every change of a Pipeline or a target.
-// It is kept in memory: after a restart everything is looked at once.
+// polls caches the last observed state of pull requests, so Git hosts are not polled at every change of a Pipeline or a
+// target. It is in memory only: after a restart every pull request is polled once.
 type polls struct {
 	mu   sync.Mutex
 	seen map[types.UID]map[string]*poll
 }
 
-// poll is what was seen of the pull request of an environment, and how Pipeline and promotion were then. It is empty until that is known.
+// poll is the observed state of an environment's pull request, with the state of the Pipeline and the promotion at that
+// time. It is empty until the first poll.
 type poll struct {
 	url         string
 	state       pipelinesv1.PromotionState
@@ -63,7 +64,7 @@ type poll struct {
 	plan.PullRequest
 }
 
-// get returns what was last seen.
+// get returns the last observed state.
 func (l *polls) get(pipeline types.UID, env string) (poll, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +75,7 @@ func (l *polls) get(pipeline types.UID, env string) (poll, bool) {
 	return *seen, true
 }
 
-// begin returns the place for what is going to be seen.
+// begin returns the entry for a new poll.
 func (l *polls) begin(pipeline types.UID, env string) *poll {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +91,7 @@ func (l *polls) begin(pipeline types.UID, env string) *poll {
 	return l.seen[pipeline][env]
 }
 
-// end keeps what was seen, unless the pull request has changed, or its Pipeline was deleted, since begin returned the place.
+// end stores the result of a poll, unless the pull request has changed or its Pipeline was deleted since begin.
 func (l *polls) end(pipeline types.UID, env string, place *poll, seen poll) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +100,7 @@ func (l *polls) end(pipeline types.UID, env string, place *poll, seen poll) {
 	}
 }
 
-// forget has the environment's pull request looked at again, if it has one.
+// forget triggers a poll of the environment's pull request, if it has one.
 func (l *polls) forget(pipeline types.UID, env string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,8 +113,8 @@ func (l *polls) forgetPipeline(pipeline types.UID) {
 	delete(l.seen, pipeline)
 }
 
-// pullRequests returns what is known of the pull requests of all environments, and has those looked at for which that is due. The
-// Pipeline is queued once that has been done.
+// pullRequests returns the observed states of the pull requests of all environments, and polls those that are due. Each
+// poll triggers a reconcile.
 func (r *PipelineReconciler) pullRequests(world plan.World) map[string]plan.PullRequest {
 	pipeline, found := world.Pipeline, map[string]plan.PullRequest{}
 	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
@@ -130,7 +131,7 @@ func (r *PipelineReconciler) pullRequests(world plan.World) map[string]plan.Pull
 		}
 		if seen, ok := r.polls.get(pipeline.UID, env); ok && seen.isOf(record) {
 			if seen.expired(world.Now) {
-				seen.NextPoll = time.Time{} // it is under way
+				seen.NextPoll = time.Time{} // it is running
 			}
 			found[env] = seen.PullRequest
 		}
@@ -138,7 +139,7 @@ func (r *PipelineReconciler) pullRequests(world plan.World) map[string]plan.Pull
 	return found
 }
 
-// pollTask looks at the pull request of an environment.
+// pollTask polls the pull request of an environment.
 func (r *PipelineReconciler) pollTask(world plan.World, env string) workpool.Task {
 	pipeline := world.Pipeline.DeepCopy()
 	name, arrived := client.ObjectKeyFromObject(pipeline), hasArrived(world, env)
@@ -150,7 +151,7 @@ func (r *PipelineReconciler) pollTask(world plan.World, env string) workpool.Tas
 	}}
 }
 
-// followed reports whether it matters what becomes of a promotion's pull request. A person may open again one that was closed.
+// followed reports whether the state of a promotion's pull request matters. A person may reopen one that was closed.
 func followed(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecord) bool {
 	if record == nil || record.PullRequest == nil {
 		return false
@@ -159,26 +160,27 @@ func followed(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecor
 		record.State == pipelinesv1.PromotionAbandoned && !record.Superseded && revision.Equal(record.Revision, pipeline.Status.Revision)
 }
 
-// due reports whether to look again: in time, when a person or a webhook asks for it, when the spec may have mended what was
-// wrong, and when the environment runs the revision, so that the pull request must have been merged.
+// due reports whether to poll again: at its time, when a person or a webhook requests it, when a change of the spec may
+// have fixed an error, and when the environment runs the revision, so the pull request must have been merged.
 func (l poll) due(world plan.World, env string) bool {
 	pipeline, record := world.Pipeline, world.Pipeline.Status.Environments[env].Promotion
 	return !l.isOf(record) || l.generation != pipeline.Generation ||
 		l.requestedAt != requestedAt(pipeline) || l.expired(world.Now) || !l.arrived && hasArrived(world, env)
 }
 
-// expired reports whether what was seen no longer counts. A next look that is farther away than any was planned before the wall clock was put
-// back.
+// expired reports whether the observed state is outdated. If the next poll is farther away than any planned one, the
+// wall clock was set back.
 func (l poll) expired(now time.Time) bool {
 	return !now.Before(l.NextPoll) || l.NextPoll.Sub(now) > latestPoll
 }
 
-// isOf reports whether the pull request was seen in the state that the promotion is in. What was seen of another one means nothing.
+// isOf reports whether the poll was made in the current state of the promotion. The result of any other poll is
+// meaningless.
 func (l poll) isOf(record *pipelinesv1.PromotionRecord) bool {
 	return l.url == record.PullRequest.URL && l.state == record.State
 }
 
-// hasArrived reports whether a target of the environment runs what is promoted into it.
+// hasArrived reports whether a target of the environment runs the revision that is promoted into it.
 func hasArrived(world plan.World, env string) bool {
 	record := world.Pipeline.Status.Environments[env].Promotion
 	return slices.ContainsFunc(world.Targets[env], func(state application.State) bool { return revision.Equal(state.Revision, record.Revision) })
@@ -195,13 +197,13 @@ func (r *PipelineReconciler) poll(ctx context.Context, pipeline *pipelinesv1.Pip
 	} else {
 		seen.Err = errors.New("the environment is no longer promoted by pull request")
 	}
-	// It is compared with times that are read later, and the plan has no other clock than that on the wall.
+	// It is compared with times that are read later, and plans only have the wall clock.
 	now := r.Now().Round(0)
 	seen.NextPoll = now.Add(pollInterval(record, seen.Err, now))
 	return seen
 }
 
-// pollInterval is how long what was seen counts.
+// pollInterval returns how long the result of a poll is valid.
 func pollInterval(record *pipelinesv1.PromotionRecord, err error, now time.Time) time.Duration {
 	switch {
 	case err != nil:
@@ -212,7 +214,7 @@ func pollInterval(record *pipelinesv1.PromotionRecord, err error, now time.Time)
 	return min(max(now.Sub(record.StartTime.Time)/pollAgePart, soonestPoll), latestPoll)
 }
 
-// requestedAt changes whenever a person or a webhook asks for a look.
+// requestedAt changes whenever a person or a webhook requests a check.
 func requestedAt(pipeline *pipelinesv1.Pipeline) string {
 	return pipeline.Annotations[meta.ReconcileRequestAnnotation] + pipeline.Annotations[pipelinesv1.WebhookAnnotation]
 }

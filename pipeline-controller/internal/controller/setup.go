@@ -40,19 +40,19 @@ const (
 	namespaceIndex = "targetNamespaces"
 )
 
-// Options are settings of the controller.
+// Options are the settings of the controller.
 type Options struct {
-	// Concurrent is how many Pipelines are reconciled at once.
+	// Concurrent is the number of concurrent reconciles.
 	Concurrent int
-	// RateLimiter paces retries.
+	// RateLimiter limits retries.
 	RateLimiter workqueue.TypedRateLimiter[reconcile.Request]
-	// Sources queue Pipelines besides the changes of objects: when a target has changed, when a task has ended.
+	// Sources trigger reconciles in addition to changes of objects: after changes of targets and at the end of tasks.
 	Sources []source.Source
-	// Confined is true for a controller that sees the objects of its own namespace only, and so no Namespaces.
+	// Confined is true for a controller that only watches its own namespace, and therefore no Namespaces.
 	Confined bool
 }
 
-// SetupWithManager starts the controller with the manager.
+// SetupWithManager registers the controller with the manager.
 func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	indexer := mgr.GetFieldIndexer()
 	if err := indexer.IndexField(ctx, &pipelinesv1.Pipeline{}, gateIndex, indexGates); err != nil {
@@ -65,8 +65,8 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
-		// Changes of the status count, too. One that the cache shows only after another plan was made, which then had nothing to write
-		// because it was made from the status before, would go unnoticed otherwise.
+		// Changes of the status count too. Otherwise a change would be missed if the cache shows it only after another
+		// plan, which wrote nothing because it was made from the previous status.
 		For(&pipelinesv1.Pipeline{}).
 		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.pipelinesOfGate), builder.WithPredicates(gateTurned())).
 		Watches(&pipelinesv1.PromotionApproval{}, handler.EnqueueRequestsFromMapFunc(pipelineOf)).
@@ -81,13 +81,14 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 	return b.Complete(r)
 }
 
-// gateTurned passes what matters of a Gate: that it was opened or closed, and the reason given for it.
+// gateTurned filters updates of a Gate: that it was opened or closed, and changes of the reason for it.
 func gateTurned() predicate.Predicate {
 	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{})
 }
 
-// specChanged passes updates of an object's spec. (GenerationChangedPredicate misses one: an object that was deleted and created
-// again while its watch was interrupted comes as an update, and its generation may be the same.)
+// specChanged filters updates that change an object's spec. (GenerationChangedPredicate misses one: if an object was
+// deleted and created again while its watch was interrupted, that is an update too, and the generation may be the
+// same.)
 func specChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
@@ -118,8 +119,9 @@ func (r *PipelineReconciler) pipelinesOfGate(ctx context.Context, gate client.Ob
 	return r.requests(ctx, client.MatchingFields{gateIndex: client.ObjectKeyFromObject(gate).String()})
 }
 
-// pipelinesOfNamespace returns the Pipelines that the labels of a namespace matter to. They decide which gates of other namespaces the
-// Pipelines in it may refer to; or, where that is denied to all, which Pipelines may have targets in it.
+// pipelinesOfNamespace returns the Pipelines for which the labels of a namespace matter. The labels decide which gates
+// of other namespaces the Pipelines in it may refer to. If cross-namespace references are disabled, they decide which
+// Pipelines may have targets in it.
 func (r *PipelineReconciler) pipelinesOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	if r.NoCrossNamespaceRefs {
 		return r.requests(ctx, client.MatchingFields{namespaceIndex: namespace.GetName()})

@@ -29,12 +29,12 @@ import (
 const (
 	firstBackoff = 10 * time.Second
 	mostBackoff  = 15 * time.Minute
-	// longestRateLimit is the longest that a Git host is believed when it asks for a pause.
+	// longestRateLimit is the maximum pause that is accepted from a Git host.
 	longestRateLimit = 24 * time.Hour
 )
 
-// backoffFor doubles with each attempt, up to a limit, and is spread by a fifth so that promotions which failed together
-// don't come back together. It depends on nothing but its arguments.
+// backoffFor doubles with each attempt, up to a limit. It varies by a fifth, so promotions that failed together are not
+// retried together. It is a pure function.
 func backoffFor(pipeline *pipelinesv1.Pipeline, env, revision string, attempts int32) time.Duration {
 	wait := mostBackoff
 	if doublings := max(attempts-1, 0); doublings < 10 {
@@ -46,14 +46,14 @@ func backoffFor(pipeline *pipelinesv1.Pipeline, env, revision string, attempts i
 	return (wait - spread).Round(time.Second)
 }
 
-// RateLimited reports whether the Git host wants not to be asked about a promotion yet. A limit that is farther away than any is believed was
-// recorded before the wall clock was put back.
+// RateLimited reports whether requests for a promotion are rate-limited by the Git host. If the limit is farther away
+// than the maximum, it was recorded before the wall clock was set back.
 func RateLimited(record *pipelinesv1.PromotionRecord, now time.Time) bool {
 	limit := record.RateLimitedUntil
 	return limit != nil && now.Before(limit.Time) && limit.Sub(now) <= longestRateLimit
 }
 
-// rateLimited has the Pipeline looked at when the Git host wants to be asked again.
+// rateLimited requeues the Pipeline at the end of the rate limit.
 func (p *planner) rateLimited(record *pipelinesv1.PromotionRecord) bool {
 	if !RateLimited(record, p.Now) {
 		return false
@@ -62,8 +62,9 @@ func (p *planner) rateLimited(record *pipelinesv1.PromotionRecord) bool {
 	return true
 }
 
-// tooSoon reports whether the time of the next attempt, at the promotion or at a step of it, is still to come, and has the Pipeline looked
-// at then. A time that is farther away than any wait takes was written before the wall clock was put back, and is not waited for.
+// tooSoon reports whether the next attempt, of the promotion or of one of its steps, is in the future, and requeues the
+// Pipeline for then. If the time is farther away than any backoff, it was written before the wall clock was set back,
+// and is ignored.
 func (p *planner) tooSoon(record *pipelinesv1.PromotionRecord, next *metav1.Time) bool {
 	if p.rateLimited(record) {
 		return true
@@ -75,7 +76,7 @@ func (p *planner) tooSoon(record *pipelinesv1.PromotionRecord, next *metav1.Time
 	return true
 }
 
-// nextTry tells when a record's next attempt is due.
+// nextTry describes when the next attempt is due.
 func nextTry(record *pipelinesv1.PromotionRecord) string {
 	due := record.NextAttemptTime
 	if limit := record.RateLimitedUntil; limit != nil && (due == nil || limit.After(due.Time)) {

@@ -26,7 +26,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// followPullRequests takes over what became of the pull requests.
+// followPullRequests records the observed states of the pull requests.
 func (p *planner) followPullRequests() {
 	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
 		record := p.pipeline.Status.Environments[name].Promotion
@@ -50,7 +50,7 @@ func (p *planner) followPullRequests() {
 
 func (p *planner) follow(record *pipelinesv1.PromotionRecord, seen PullRequest) {
 	if record.Superseded && !seen.Merged {
-		return // it is withdrawn to the end: one that is closed may have been closed by a withdrawal that was cut off
+		return // the withdrawal must be completed: a closed pull request may be the result of an interrupted withdrawal
 	}
 	record.RateLimitedUntil = nil
 	switch {
@@ -70,7 +70,7 @@ func (p *planner) follow(record *pipelinesv1.PromotionRecord, seen PullRequest) 
 	}
 }
 
-// resume takes a promotion up again whose pull request a person has reopened.
+// resume resumes a promotion whose pull request was reopened.
 func (p *planner) resume(record *pipelinesv1.PromotionRecord, seen PullRequest) {
 	record.State, record.CompletionTime = pipelinesv1.PromotionCreated, nil
 	p.follow(record, seen)

@@ -35,32 +35,36 @@ import (
 //	  30 KiB  what Record adds until the next plan: two texts of longestText, where a character can take six bytes in JSON, and addresses
 //	 126 KiB  left for other managers of fields, and for etcd's own
 //
-// What takes the most is a Pipeline of 64 environments, 512 targets and 64 gates with an open pull request in every environment. If
-// its applications and clusters have names of 128 characters, and everything else is as long as the schema allows, that is:
+// What takes the most is a Pipeline of 64 environments, 512 targets and 64 gates with an open pull request in every
+// environment. If its applications and clusters have names of 128 characters, and everything else is as long as the
+// schema allows, that is:
 //
 //	231 KiB  the spec
 //	953 KiB  the status, with texts of shortText and without history
 //
-// Package largest has it made by plans, and stored. With names of a usual length there is room for the whole history as well.
+// Package largest has it made by plans, and stored. With names of a usual length there is room for the whole history as
+// well.
 const (
-	// mostBytes is how large a Pipeline may be with its status, as JSON, without its managed fields.
+	// mostBytes is the maximum size of a Pipeline with its status, as JSON, without its managed fields.
 	mostBytes = 1280 << 10
 
-	// longestText, in characters, bounds each text of a promotion's record, and longestPastText each text of the history.
+	// longestText is the maximum length, in characters, of each text of a promotion's record, and longestPastText that
+	// of each text of the history.
 	longestText     = 2000
 	longestPastText = 200
-	// shortText, in characters, bounds each text of a status that would be too large otherwise.
+	// shortText is the maximum length, in characters, of each text of a status that would otherwise be too large.
 	shortText = 100
-	// longestMessage, in characters, bounds the message of a condition. The API refuses one of more than 32768 bytes.
+	// longestMessage is the maximum length, in characters, of a condition's message. The API rejects more than 32768
+	// bytes.
 	longestMessage = 2 * longestText
-	// longestDescription is what every Git host takes as the text of a commit status.
+	// longestDescription is the length of a commit status' text that every Git host accepts.
 	longestDescription = 139
-	// mostApprovers is how many approvers a record names, in alphabetical order.
+	// mostApprovers is the maximum number of approvers in a record. They are sorted.
 	mostApprovers = 32
 )
 
-// CheckSize returns an error if the Pipeline has more environments or targets than the schema allows: it was stored before the schema
-// limited them. Nothing is looked up for such a Pipeline.
+// CheckSize returns an error if the Pipeline has more environments or targets than the schema allows: it was stored
+// before the schema had these limits. Nothing is looked up for such a Pipeline.
 func CheckSize(pipeline *pipelinesv1.Pipeline) error {
 	if n := len(pipeline.Spec.Environments); n > pipelinesv1.MaxEnvironments {
 		return fmt.Errorf("the Pipeline has %d environments, at most %d are allowed: split it", n, pipelinesv1.MaxEnvironments)
@@ -78,8 +82,8 @@ func CheckSize(pipeline *pipelinesv1.Pipeline) error {
 var errTooLarge = fmt.Errorf("the Pipeline would take more than %d KiB with its status: "+
 	"give it fewer targets or gates, shorter names or less metadata, or split it", mostBytes>>10)
 
-// refuse plans nothing for a Pipeline that is too large, and has its status shrink to what must not be forgotten: the last promotion into
-// each environment.
+// refuse returns a plan without an action for a Pipeline that is too large. It reduces the status to what must be kept:
+// the last promotion into each environment.
 func refuse(world World, why error) Plan {
 	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
 	p.takeRequests()
@@ -98,8 +102,8 @@ func refuse(world World, why error) Plan {
 	return Plan{Status: *status}
 }
 
-// fit bounds the texts of the status, and has it give way if the Pipeline becomes too large otherwise: the history first, from its end,
-// and then the length of texts. It returns false if that is not enough.
+// fit limits the texts of the status, and reduces it if the Pipeline would be too large: first the history, oldest
+// first, then the length of texts. It returns false if that is not enough.
 func (p *planner) fit() bool {
 	status := &p.pipeline.Status
 	bound(status, longestText)
@@ -115,7 +119,7 @@ func (p *planner) fit() bool {
 	return true
 }
 
-// dropOldest drops the oldest record of all histories, and returns its size, or 0 if there is none.
+// dropOldest removes the oldest record of all histories and returns its size, or 0 if there is none.
 func dropOldest(status *pipelinesv1.PipelineStatus) int {
 	var oldest *pipelinesv1.EnvironmentStatus
 	var start time.Time
@@ -137,14 +141,14 @@ func dropOldest(status *pipelinesv1.PipelineStatus) int {
 	return dropped
 }
 
-// stored is how many bytes a Pipeline takes without its managed fields.
+// stored returns the size in bytes of a Pipeline without its managed fields.
 func stored(pipeline *pipelinesv1.Pipeline) int {
 	without := *pipeline
 	without.ManagedFields = nil
 	return size(&without)
 }
 
-// size is how many bytes a part of a Pipeline takes as JSON, as which the API server stores it.
+// size returns the size in bytes of a part of a Pipeline as JSON, which is how the API server stores it.
 func size(part any) int {
 	content, err := json.Marshal(part)
 	if err != nil {
@@ -153,7 +157,7 @@ func size(part any) int {
 	return len(content)
 }
 
-// bound cuts the texts of a status to a number of characters, and the lists of approvers.
+// bound limits the texts of a status to a number of characters, and the lists of approvers.
 func bound(status *pipelinesv1.PipelineStatus, most int) {
 	for i := range status.Conditions {
 		status.Conditions[i].Message = cut(status.Conditions[i].Message, 2*most)
@@ -179,7 +183,7 @@ func boundRecord(record *pipelinesv1.PromotionRecord, most int) {
 	}
 }
 
-// textsOf returns all texts of a record that may quote others.
+// textsOf returns all texts of a record that may quote untrusted text.
 func textsOf(record *pipelinesv1.PromotionRecord) []*string {
 	texts := []*string{&record.Message, &record.LastError}
 	for i := range record.Preconditions {
@@ -199,7 +203,7 @@ func textsOf(record *pipelinesv1.PromotionRecord) []*string {
 	return texts
 }
 
-// cut makes one line of what others wrote, of a length that can be quoted.
+// cut shortens untrusted text to one line that can be quoted.
 func cut(text string, most int) string {
 	return plaintext.Cut(plaintext.Line(text), most)
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// endOfLoop says what a loop is and what ends it.
+// endOfLoop explains the loop and how to end it.
 const endOfLoop = "so that each would be a new revision to promote: have it follow tags or another branch, " +
 	"or set spec.revision.expr to the field that says what runs"
 
-// Merged returns the addresses of the Pipeline's pull requests by the commits that their merges have made.
+// Merged maps merge commits of the Pipeline's pull requests to their URLs.
 func Merged(status *pipelinesv1.PipelineStatus) map[string]string {
 	merged := map[string]string{}
 	for record := range records(status) {
@@ -38,8 +38,8 @@ func Merged(status *pipelinesv1.PipelineStatus) map[string]string {
 	return merged
 }
 
-// Promoted returns the revisions, by their commits, that the Pipeline is done with: those that were promoted into any environment, and those
-// that a person did not want promoted. What another revision has taken the place of is not.
+// Promoted maps commits to the revisions that the Pipeline has finished: those that were promoted into any environment,
+// and those that a person rejected. Superseded revisions are not included.
 func Promoted(status *pipelinesv1.PipelineStatus) map[string]string {
 	promoted := map[string]string{}
 	for record := range records(status) {
@@ -51,7 +51,7 @@ func Promoted(status *pipelinesv1.PipelineStatus) map[string]string {
 	return promoted
 }
 
-// records returns all that there are in a status.
+// records returns all records of a status.
 func records(status *pipelinesv1.PipelineStatus) iter.Seq[*pipelinesv1.PromotionRecord] {
 	return func(yield func(*pipelinesv1.PromotionRecord) bool) {
 		for _, env := range status.Environments {
@@ -67,7 +67,7 @@ func records(status *pipelinesv1.PipelineStatus) iter.Seq[*pipelinesv1.Promotion
 	}
 }
 
-// checkLoop refuses a revision that promotions have made. Promoted, it would make the next one.
+// checkLoop rejects a revision that was created by promotions. Promoting it would create the next one.
 func (p *promotion) checkLoop() *standing {
 	why := ""
 	if commit, ok := revision.Commit(p.revision); ok {

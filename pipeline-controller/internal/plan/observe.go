@@ -29,7 +29,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
-// showTargets writes into the status what each target runs.
+// showTargets writes the state of each target to the status.
 func (p *planner) showTargets() {
 	spec := &p.pipeline.Spec
 	for i := range spec.Environments {
@@ -52,7 +52,8 @@ func (p *planner) showTargets() {
 	}
 }
 
-// forgetEnvironments drops environments that are no longer in the spec, but for those whose pull request may still have to be closed.
+// forgetEnvironments removes environments that are no longer in the spec, unless their pull request may still have to
+// be closed.
 func (p *planner) forgetEnvironments() {
 	maps.DeleteFunc(p.pipeline.Status.Environments, func(name string, status *pipelinesv1.EnvironmentStatus) bool {
 		if p.pipeline.Environment(name) != nil {
@@ -63,7 +64,7 @@ func (p *planner) forgetEnvironments() {
 	})
 }
 
-// since returns from when on a target has not been known, in the whole seconds that the API server keeps.
+// since returns the time from which a target has not been known, in whole seconds like the API server.
 func since(state application.State) *metav1.Time {
 	if state.Since.IsZero() {
 		return nil
@@ -71,13 +72,13 @@ func since(state application.State) *metav1.Time {
 	return new(metav1.NewTime(state.Since.Truncate(time.Second)))
 }
 
-// readyRevision returns the last revision that a target was seen ready on.
+// readyRevision returns the last revision on which a target was ready.
 func readyRevision(now pipelinesv1.TargetStatus, before []pipelinesv1.TargetStatus) string {
 	switch {
 	case now.Ready:
 		return now.Revision
 	case now.Reason == pipelinesv1.AccessDeniedReason:
-		// What was read before access was withdrawn is not shown, nor counted, any longer.
+		// After access is revoked, what was read before is neither shown nor counted.
 		return ""
 	}
 	for _, old := range before {
@@ -88,14 +89,14 @@ func readyRevision(now pipelinesv1.TargetStatus, before []pipelinesv1.TargetStat
 	return ""
 }
 
-// sameApplication reports whether two targets are one application object, in whichever version of its API it is read.
+// sameApplication reports whether two targets are the same application object, regardless of the version of its API.
 func sameApplication(a, b pipelinesv1.TargetStatus) bool {
 	return a.Namespace == b.Namespace && a.ClusterAppRef.Kind == b.ClusterAppRef.Kind && a.ClusterAppRef.Name == b.ClusterAppRef.Name &&
 		equality.Semantic.DeepEqual(a.ClusterAppRef.ClusterRef, b.ClusterAppRef.ClusterRef)
 }
 
-// unknownTarget says where an environment stands if the state of any target of the environment isn't known: unknown is not the same as
-// "doesn't run the revision".
+// unknownTarget returns the state of an environment if any of its targets is unknown. Unknown is not the same as not
+// running the revision.
 func (p *planner) unknownTarget(env *pipelinesv1.Environment) *standing {
 	states := p.Targets[env.Name]
 	i := slices.IndexFunc(states, func(state application.State) bool { return !state.Known })
@@ -106,7 +107,7 @@ func (p *planner) unknownTarget(env *pipelinesv1.Environment) *standing {
 	return new(stands(pipelinesv1.EnvironmentUnknown, "%s can't be read: %s", p.describe(env, i), states[i].Message))
 }
 
-// describe names a target for a message.
+// describe returns the name of a target for messages.
 func (p *planner) describe(env *pipelinesv1.Environment, i int) string {
 	name := fmt.Sprintf("%s %s/%s", p.pipeline.Spec.AppRef.Kind, env.Targets[i].Namespace, p.pipeline.Spec.AppRef.Name)
 	if cluster := env.Targets[i].ClusterRef; cluster != nil {

@@ -14,12 +14,12 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package plan decides what a Pipeline needs next. It is pure: the observed world goes in, the next status and at most one
-// action come out. It has no client, and no clock but the time that it is given, so that the same world always gives the
-// same plan, and every line of the algorithm is a table test.
+// Package plan decides what a Pipeline needs next. It is pure: its input is the observed world, its output is the next
+// status and at most one action. It has no client, and no clock other than the time in its input. So the same world
+// always results in the same plan, and table tests cover every line of the algorithm.
 //
-// Whoever calls it writes the status with an optimistic lock on the Pipeline that was planned from (the claim), carries the
-// action out only if that write won, and then writes what Record makes of the outcome.
+// The caller writes the status with an optimistic lock on the Pipeline of the input (the claim), runs the action only
+// if that write succeeded, and then writes what Record makes of the outcome.
 package plan
 
 import (
@@ -35,45 +35,45 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
-// UnknownTargetPoll is how long after a target could not be read the next try is due.
+// UnknownTargetPoll is the interval between attempts to read an unknown target.
 const UnknownTargetPoll = 30 * time.Second
 
-// World is all that a plan is made from.
+// World is the input of a plan.
 type World struct {
-	// Pipeline as it was read: its spec, its status, and the resourceVersion that a claim locks on.
+	// Pipeline as it was read, with its spec, its status, and the resourceVersion that a claim locks.
 	Pipeline *pipelinesv1.Pipeline
-	// Targets holds the state of each environment's targets by the environment's name, in the order of the spec.
+	// Targets contains the states of each environment's targets, in the order of the spec, by the environment's name.
 	Targets map[string][]application.State
-	// Sources holds the states of those sources that SourcesOfInterest names.
+	// Sources contains the states of the sources that SourcesOfInterest returns.
 	Sources map[TargetKey]application.State
-	// RevisionError is what is wrong with spec.revision.expr; nil if nothing is.
+	// RevisionError is the error of spec.revision.expr, or nil.
 	RevisionError error
-	// Gates are what promotions' references to gates were found to name.
+	// Gates that the references of promotions resolve to.
 	Gates gatingv1.Found
-	// Approvals are those of the Pipeline. If there are too many to look at they are some of them, and nothing is promoted.
+	// Approvals of the Pipeline. If there are too many, only some are included, and nothing is promoted.
 	Approvals        []pipelinesv1.PromotionApproval
 	TooManyApprovals bool
-	// HTTPApprover is the name in which approvals by HTTP are made. It is needed where these don't count.
+	// HTTPApprover is the user name of approvals by HTTP. It is only needed if those do not count.
 	HTTPApprover string
-	// PullRequests holds, by environment, what became of the pull requests of promotions that are created, or were abandoned.
+	// PullRequests contains the observed pull requests of promotions that are created or abandoned, by environment.
 	PullRequests map[string]PullRequest
 	// Now is the time of the observation.
 	Now time.Time
-	// Queued reports that no action can be taken now: others have their turn first.
+	// Queued is true if no action can be started now because others have their turn first.
 	Queued bool
 }
 
-// ActionKind says what an Action does to the outside world.
+// ActionKind is the external change of an Action.
 type ActionKind string
 
 const (
 	// OpenPullRequest sets the fields marked for the environment and opens a pull request.
 	OpenPullRequest ActionKind = "OpenPullRequest"
-	// Notify posts the promotion's event.
+	// Notify sends the promotion's event.
 	Notify ActionKind = "Notify"
-	// Withdraw closes the pull request of a promotion that another revision has superseded, and deletes its branch.
+	// Withdraw closes the pull request of a superseded promotion and deletes its branch.
 	Withdraw ActionKind = "Withdraw"
-	// Renew makes the commit of an open pull request anew, if what it changes is something else on the base branch by now.
+	// Renew creates the commit of an open pull request again, if the changed files have changed on the base branch.
 	Renew ActionKind = "Renew"
 	// ReportPreconditions sets the commit status of an open pull request.
 	ReportPreconditions ActionKind = "ReportPreconditions"
@@ -81,46 +81,47 @@ const (
 	Merge ActionKind = "Merge"
 )
 
-// Action is a step to take in the outside world, for the promotion that is identified by environment, revision and start.
+// Action is an external change for the promotion that is identified by environment, revision and start time.
 type Action struct {
 	Kind        ActionKind
 	Environment string
 	Revision    string
 	StartTime   metav1.Time
-	// Why says, for a Withdraw, what has taken the promotion's place.
+	// Why explains, for a Withdraw, what has replaced the promotion.
 	Why string
-	// CommitStatus is, for a ReportPreconditions, what the commit status is to be.
+	// CommitStatus is, for a ReportPreconditions, the new commit status.
 	CommitStatus pipelinesv1.PreconditionsCommitStatus
 }
 
-// Plan is what to do about a World.
+// Plan is the result of planning.
 type Plan struct {
-	// Status is the next status of the Pipeline. With an Action, writing it is the claim on that action.
+	// Status is the next status of the Pipeline. If there is an Action, writing the status is the claim on it.
 	Status pipelinesv1.PipelineStatus
-	// Action to take once the status was written; nil when there is nothing to do.
+	// Action to run after the status was written, or nil.
 	Action *Action
-	// StaleApprovals are of revisions other than the one promoted into their environment, or of environments that are gone. They are to be
-	// deleted before the status is written: an approval must not outlive the run that it was given in.
+	// StaleApprovals are approvals of revisions other than the one promoted into their environment, or of removed
+	// environments. They must be deleted before the status is written: an approval must not outlive the run for which
+	// it was given.
 	StaleApprovals []pipelinesv1.PromotionApproval
-	// RequeueAfter is when to look again though nothing was seen to change; zero when only a change can matter.
+	// RequeueAfter is when to plan again even without a change. If it is zero, only a change matters.
 	RequeueAfter time.Duration
 }
 
-// planner carries a plan while it is made. Its pipeline is a copy; the copy's status becomes the plan's.
+// planner is the state of planning. Its pipeline is a copy, whose status becomes the plan's.
 type planner struct {
 	World
 	pipeline *pipelinesv1.Pipeline
-	// impatient is true when a person asked for a look at once or has changed the spec: waits for backoff end.
+	// impatient is true if a person requested a reconcile or changed the spec. Backoff is skipped.
 	impatient bool
-	// forced is true when a person asked for the promotion that the run stands at to be started anew.
+	// forced is true if a person requested a new start of the current promotion.
 	forced bool
-	// standsAt is the environment whose promotion the run waits for; empty if it waits for none.
+	// standsAt is the environment whose promotion the run waits for, or "".
 	standsAt string
-	// shared says which environments share a source that doesn't tell them apart; empty if none do.
+	// shared explains which environments share a source that does not distinguish them, or is "".
 	shared string
-	// stopped is where the first environment stands that has not settled on the run's revision; nil if all have.
+	// stopped is the state of the first environment that has not settled on the run's revision, or nil if all have.
 	stopped *standing
-	// discarded are approvals of a promotion that a person has started anew.
+	// discarded are the approvals of a promotion that a person restarted.
 	discarded []pipelinesv1.PromotionApproval
 	action    *Action
 	wake      time.Time
@@ -160,12 +161,12 @@ func Next(world World) Plan {
 	return plan
 }
 
-// AwaitChores returns the status of a Pipeline until it is known of each of its approvals whose it is.
+// AwaitChores returns the status of a Pipeline while the owner of some of its approvals is not known.
 func AwaitChores(world World) pipelinesv1.PipelineStatus {
 	return standStill(world, stands(pipelinesv1.EnvironmentPromoting, "nothing is promoted before approvals of other revisions have been deleted"))
 }
 
-// standStill is the status of a Pipeline which is not planned from.
+// standStill returns the status of a Pipeline for which nothing is planned.
 func standStill(world World, why standing) pipelinesv1.PipelineStatus {
 	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
 	p.setReady(why.because(pipelinesv1.TooManyApprovalsReason))
@@ -182,17 +183,18 @@ func (p *planner) takeRequests() {
 	}
 }
 
-// TargetKey is a target of a Pipeline: one of an environment, by its place in the list.
+// TargetKey identifies a target of a Pipeline: an environment and an index in its targets.
 type TargetKey struct {
 	Environment string
 	Target      int
 }
 
-// validate finds what the schema lets through because manifests that existed before it did, or because it can't tell.
+// validate returns errors that the schema accepts, either for manifests that are older than the schema or because it
+// cannot detect them.
 func validate(pipeline *pipelinesv1.Pipeline) error {
 	for i := range pipeline.Spec.Environments {
 		if !pipeline.Spec.Environments[i].HasValidName() {
-			// The name is not quoted: it could be any text.
+			// The name is not quoted: it may be any text.
 			return fmt.Errorf("invalid name of environments[%d]: it must consist of letters, digits and '_', '.', ':', '+', '-', "+
 				"begin with a letter or digit, and have at most 128 characters", i)
 		}
@@ -219,12 +221,12 @@ func validate(pipeline *pipelinesv1.Pipeline) error {
 	return nil
 }
 
-// mayAct reports whether the plan can have an action: it has one at most.
+// mayAct reports whether the plan can have an action. It has at most one.
 func (p *planner) mayAct() bool { return p.action == nil && !p.Queued }
 
-// claim makes the action the plan's, if it may have one, and counts the attempt. The record must be the one that the plan's status
-// holds: writing it is what makes the claim. The time of the next attempt is written with it, as if this one had failed, so that one
-// which ends with the process is not repeated at once. Record replaces it.
+// claim sets the plan's action, if possible, and counts the attempt. The record must be part of the plan's status:
+// writing it makes the claim. It includes the time of the next attempt, as if this one had failed, so an attempt that
+// ends with the process is not repeated immediately. Record replaces that time.
 func (p *planner) claim(kind ActionKind, env string, record *pipelinesv1.PromotionRecord) bool {
 	if !p.mayAct() {
 		return false
@@ -237,8 +239,8 @@ func (p *planner) claim(kind ActionKind, env string, record *pipelinesv1.Promoti
 	return true
 }
 
-// staleApprovals returns the approvals that were discarded, or that the run has left behind, those of another name of its revision included. While no revision
-// has settled nothing is said of any.
+// staleApprovals returns the approvals that were discarded or no longer apply, including those for another name of the
+// run's revision. It returns none while no revision has settled.
 func (p *planner) staleApprovals() []pipelinesv1.PromotionApproval {
 	if p.pipeline.Status.Revision == "" || p.pipeline.Spec.Suspend {
 		return nil
@@ -259,7 +261,7 @@ func (p *planner) wakeAt(t time.Time) {
 	}
 }
 
-// environment returns the status of an environment, which it makes if there is none.
+// environment returns the status of an environment. It creates it if necessary.
 func (p *planner) environment(name string) *pipelinesv1.EnvironmentStatus {
 	status := &p.pipeline.Status
 	if status.Environments == nil {

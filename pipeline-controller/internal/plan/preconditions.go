@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
 )
 
-// PreconditionsOf returns what the preconditions of an action's promotion are evaluated from.
+// PreconditionsOf returns the input for the preconditions of an action's promotion.
 func (w *World) PreconditionsOf(action Action) precondition.Input {
 	return w.preconditionInput(action.Environment, action.Revision, w.Pipeline.PromotionInto(w.Pipeline.Environment(action.Environment)))
 }
@@ -61,7 +61,7 @@ func (p *planner) showPreconditions(status *pipelinesv1.EnvironmentStatus, resul
 	status.Promotion.Preconditions = shown
 }
 
-// held says which preconditions a promotion waits for.
+// held explains which preconditions a promotion waits for.
 func held(record *pipelinesv1.PromotionRecord, results []precondition.Result) standing {
 	record.Message = "waits: " + precondition.Unmet(results)
 	s := stands(pipelinesv1.EnvironmentWaiting, "%s %s", revision.Short(record.Revision), record.Message)

@@ -24,22 +24,22 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/precondition"
 )
 
-// promotion is the promotion of the current revision into an environment, while it is moved a step on.
+// promotion is the promotion of the current revision into an environment, during one step.
 type promotion struct {
 	*planner
 	env      string
 	spec     *pipelinesv1.Promotion
 	revision string
 	status   *pipelinesv1.EnvironmentStatus
-	// record and name are those of the promotion once it has begun. Equal digests make two names one revision: whatever is shown,
-	// approved and written goes by the record's.
+	// record and name are set once the promotion has started. Two names with equal digests are one revision: everything
+	// that is shown, approved and written uses the record's name.
 	record *pipelinesv1.PromotionRecord
 	name   string
-	// results are those of the preconditions once they were evaluated.
+	// results of the preconditions, once they were evaluated.
 	results []precondition.Result
 }
 
-// steps are what a promotion goes through, in order. Each says where the environment stands if the promotion gets no further, or nil.
+// steps of a promotion, in order. Each returns the environment's state if the promotion cannot continue, or nil.
 var steps = []func(*promotion) *standing{
 	(*promotion).withdrawOther,
 	(*promotion).checkLoop,
@@ -52,7 +52,7 @@ var steps = []func(*promotion) *standing{
 	(*promotion).awaitRetry,
 }
 
-// promote moves the promotion of the current revision into an environment one step on.
+// promote advances the promotion of the current revision into an environment.
 func (p *planner) promote(env *pipelinesv1.Environment, spec *pipelinesv1.Promotion, current string) standing {
 	p.standsAt = env.Name
 	promotion := &promotion{planner: p, env: env.Name, spec: spec, revision: current, status: p.environment(env.Name)}
@@ -64,7 +64,8 @@ func (p *planner) promote(env *pipelinesv1.Environment, spec *pipelinesv1.Promot
 	return promotion.attempt()
 }
 
-// withdrawOther makes room: there is never a second pull request beside one that may still be open.
+// withdrawOther withdraws an earlier promotion first: there is never a second pull request while another one may be
+// open.
 func (p *promotion) withdrawOther() *standing {
 	if p.givenUp(p.env, p.status.Promotion) {
 		p.giveUp(p.status)
@@ -91,7 +92,7 @@ func (p *promotion) begin() *standing {
 	return nil
 }
 
-// discardApprovals has a promotion that ended, and that a person starts anew, be approved anew.
+// discardApprovals requires new approvals if a person restarts a promotion that ended.
 func (p *promotion) discardApprovals() {
 	if record := p.status.Promotion; record == nil || !record.State.Ended() || record.Superseded {
 		return
@@ -118,7 +119,8 @@ func (p *promotion) checkEnded() *standing {
 	return &s
 }
 
-// withdrawOtherStrategy withdraws what an attempt by pull request may have left, which must not be merged beside the notification.
+// withdrawOtherStrategy withdraws the pull request of an earlier attempt, which must not be merged in addition to the
+// notification.
 func (p *promotion) withdrawOtherStrategy() *standing {
 	if p.record.Repository == nil || p.record.State == pipelinesv1.PromotionCreated || p.spec.Strategy.PullRequest != nil {
 		return nil
@@ -135,7 +137,7 @@ func (p *promotion) checkPreconditions() *standing {
 	return nil
 }
 
-// awaitMerge says what a promotion with a pull request waits for.
+// awaitMerge returns what a promotion with a pull request waits for.
 func (p *promotion) awaitMerge() *standing {
 	if p.record.State != pipelinesv1.PromotionCreated {
 		return nil
@@ -177,7 +179,7 @@ func (p *promotion) awaitPreconditions() *standing {
 	return nil
 }
 
-// awaitRetry says why the last attempt did not succeed and when the next one is due.
+// awaitRetry returns why the last attempt failed and when the next one is due.
 func (p *promotion) awaitRetry() *standing {
 	switch {
 	case !p.tooSoon(p.record, p.record.NextAttemptTime):

@@ -27,40 +27,44 @@ import (
 )
 
 const (
-	// leastStepBackoff is the longest wait between attempts to merge a new pull request: the checks that a merge waits for take minutes.
+	// leastStepBackoff is the maximum backoff between attempts to merge a new pull request: the checks that a merge
+	// waits for take minutes.
 	leastStepBackoff = 2 * time.Minute
-	// comparisonHolds is how long a pull request that was compared with its base branch counts as up to date, however often that moves.
-	// A host that tells of another commit at each request would keep Sluice renewing for ever.
+	// comparisonHolds is how long a pull request counts as up to date after a comparison with its base branch, even if
+	// that moves. Otherwise a host that reports another commit at each request would make Sluice renew the commit
+	// forever.
 	comparisonHolds = 30 * time.Second
-	// mergePoll is how long after a merge that the host has accepted it is asked for again, should it not have come about.
+	// mergePoll is the time after which an accepted merge is requested again if it has not happened.
 	mergePoll = time.Minute
 )
 
-// PullRequest is what was last seen of a promotion's pull request.
+// PullRequest is the last observed state of a promotion's pull request.
 type PullRequest struct {
-	// Merged tells that it was merged into the base branch.
+	// Merged is true if it was merged into the base branch.
 	Merged bool
-	// MergeCommit is the commit that the base branch was moved to by that, where the host tells.
+	// MergeCommit is the commit of the base branch after the merge, if the host reports it.
 	MergeCommit string
-	// Closed tells how it was closed without being merged into the base branch; empty if it wasn't.
+	// Closed explains how it was closed without being merged into the base branch. It is empty otherwise.
 	Closed string
-	// NextPoll is when it is to be looked at again.
+	// NextPoll is the time of the next poll.
 	NextPoll time.Time
-	// RetryAt is when the Git host wants to be asked again, if it said so.
+	// RetryAt is the time from which the Git host accepts requests, if it reported one.
 	RetryAt time.Time
-	// HeadCommit is the commit at the head of its branch, and BaseCommit that of the base branch; empty if that isn't known.
+	// HeadCommit is the commit at the head of its branch, and BaseCommit that of the base branch. They are empty if
+	// unknown.
 	HeadCommit, BaseCommit string
-	// Pipeline is the newest CI pipeline of the head, on hosts where a commit status belongs to one. The status is set again for another one.
+	// Pipeline is the newest CI pipeline of the head, on hosts where a commit status belongs to a CI pipeline. The
+	// status is set again for each new one.
 	Pipeline string
-	// Err says why the pull request could not be read; the fields above but the times mean nothing then.
+	// Err explains why the pull request could not be read. The fields above, except the times, are meaningless then.
 	Err error
 }
 
-// Open reports whether it waits to be merged.
+// open reports whether it waits to be merged.
 func (s PullRequest) open() bool { return s.Err == nil && !s.Merged && s.Closed == "" }
 
-// tendPullRequests sees to it that the commit status of every open pull request reports whether the promotion's preconditions are
-// met, and merges the one that the run stands at if that is Sluice's to do.
+// tendPullRequests keeps the commit status of every open pull request up to date with the promotion's preconditions. It
+// merges the pull request of the current promotion if Sluice merges it.
 func (p *planner) tendPullRequests() {
 	if p.pipeline.Spec.Suspend {
 		return
@@ -85,7 +89,8 @@ func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Prom
 		p.step(Action{Kind: ReportPreconditions, CommitStatus: status}, env.Name, record, &pr.Reporting)
 		return
 	}
-	// What others have pushed to is theirs. Where the end of a Renew was not recorded, the next one reports whether it has pushed.
+	// Others' commits are not touched. If the end of a Renew was not recorded, the next one reports whether it has
+	// pushed.
 	unrecorded := pr.Merging != nil && pr.Merging.Attempts > 0 && base != pr.BaseCommit
 	if pr.HeadCommit == "" || pr.HeadCommit != pr.Commit && !unrecorded || env.Name != p.standsAt || !status.Met || base == "" {
 		return
@@ -97,8 +102,8 @@ func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Prom
 	}
 }
 
-// comparedLately reports whether the pull request was compared with its base branch so short a time ago that it isn't done again, although
-// that has moved. The host refuses to merge what conflicts with it.
+// comparedLately reports whether the pull request was compared with its base branch recently, so the comparison is
+// skipped even if the base branch has moved. The host rejects a merge with conflicts.
 func (p *planner) comparedLately(pr *pipelinesv1.PullRequestStatus) bool {
 	if pr.ComparisonTime == nil || pr.HeadCommit != pr.Commit {
 		return false
@@ -111,7 +116,7 @@ func (p *planner) comparedLately(pr *pipelinesv1.PullRequestStatus) bool {
 	return true
 }
 
-// commitStatus is what the commit status of a pull request is to say.
+// commitStatus returns the expected commit status of a pull request.
 func commitStatus(commit string, results []precondition.Result) pipelinesv1.PreconditionsCommitStatus {
 	status := pipelinesv1.PreconditionsCommitStatus{Commit: commit, Met: precondition.Met(results)}
 	var told []string
@@ -127,8 +132,8 @@ func commitStatus(commit string, results []precondition.Result) pipelinesv1.Prec
 	return status
 }
 
-// step makes the action the plan's, unless it may have none or a failed attempt at the step has to be waited for. As in a claim, the
-// time of the next attempt is written with it.
+// step sets the plan's action, unless there is one already or the step is in backoff. As in a claim, the time of the
+// next attempt is written with it.
 func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionRecord, status **pipelinesv1.StepStatus) {
 	if *status == nil {
 		*status = &pipelinesv1.StepStatus{}
@@ -143,7 +148,7 @@ func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionR
 	p.action = &action
 }
 
-// recordStep writes what came of an attempt to renew the commit of a pull request, to set its commit status or to merge it.
+// recordStep records an attempt to renew the commit of a pull request, to set its commit status or to merge it.
 func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecord, action Action, outcome Outcome, now time.Time) bool {
 	pr := record.PullRequest
 	if record.State != pipelinesv1.PromotionCreated || pr == nil {
@@ -157,7 +162,7 @@ func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRec
 	case outcome.Err != nil:
 		failStep(pipeline, record, action, status, outcome, now)
 	case outcome.State == "":
-		// Called off: the next plan says why.
+		// It was called off. The next plan contains the reason.
 		if *status != nil {
 			(*status).NextAttemptTime = nil
 		}
@@ -173,7 +178,7 @@ func recordStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRec
 		*status = nil
 		pr.CommitStatus = &action.CommitStatus
 	default:
-		// Whether it was merged is seen when it is looked at. Some hosts merge in the background.
+		// The next poll shows whether it was merged. Some hosts merge in the background.
 		*status = &pipelinesv1.StepStatus{NextAttemptTime: new(metav1.NewTime(now.Add(mergePoll)))}
 	}
 	return true
@@ -191,8 +196,8 @@ func failStep(pipeline *pipelinesv1.Pipeline, record *pipelinesv1.PromotionRecor
 	}
 }
 
-// nextStep is when a step is taken again if the attempt at it fails. A merge waits for people and for checks, both of which take the longer
-// the older it is.
+// nextStep returns when a step is retried if the attempt fails. A merge waits for people and checks. The older it is,
+// the longer both may take.
 func nextStep(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord, attempts int32, now time.Time) metav1.Time {
 	most := min(max(now.Sub(record.StartTime.Time)/20, leastStepBackoff), mostBackoff)
 	wait := min(backoffFor(pipeline, env, record.Revision, attempts), most)

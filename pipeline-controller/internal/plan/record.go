@@ -25,29 +25,29 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// historyLength is how many past promotions of an environment the status remembers.
+// historyLength is the maximum number of past promotions of an environment in the status.
 const historyLength = 10
 
-// Outcome is what came of an action.
+// Outcome is the outcome of an action.
 type Outcome struct {
-	// State that the action leads to: created, succeeded or abandoned. It is left empty when the action was called off
-	// before anything was touched, because a precondition was no longer met.
+	// State after the action: created, succeeded or abandoned. It is empty if the action was called off before any
+	// external change, because a precondition was no longer met.
 	State pipelinesv1.PromotionState
-	// Message says in a sentence what was done.
+	// Message describes what was done.
 	Message string
 	// PullRequest that was opened or found.
 	PullRequest *pipelinesv1.PullRequestStatus
-	// Loop is the revision that was promoted before, where the promotion's adds nothing to it but what promotions have committed. Nothing
-	// was touched then, and the state means nothing.
+	// Loop is the previously promoted revision, if the revision of the promotion adds nothing to it but commits of
+	// promotions. In that case nothing was changed, and the state is meaningless.
 	Loop string
-	// Err says why the action failed; the fields above mean nothing then.
+	// Err is the error of the action. The fields above are meaningless then.
 	Err error
-	// RetryAt is the earliest time for another attempt, where the other side named one.
+	// RetryAt is the earliest time of the next attempt, if the remote side reported one.
 	RetryAt time.Time
 }
 
-// Record writes an action's outcome into the status of a Pipeline, which may have changed since the action was planned. It
-// returns false, having changed nothing, if the promotion is no longer there to be recorded.
+// Record writes an action's outcome to the status of a Pipeline, which may have changed since the action was planned.
+// It returns false, and changes nothing, if the promotion no longer exists.
 func Record(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcome, now time.Time) bool {
 	recorded := recordOutcome(pipeline, action, outcome, now)
 	if recorded {
@@ -60,10 +60,10 @@ func Record(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcome, now 
 	return recorded
 }
 
-// CalledOff reports whether the action was called off before anything was touched.
+// CalledOff reports whether the action was called off before any external change.
 func (o Outcome) CalledOff() bool { return o.State == "" && o.Err == nil }
 
-// tellOutcome has an environment that was being promoted into say what came of it, so that the next plan need not be waited for.
+// tellOutcome updates the state of an environment according to the outcome, before the next plan.
 func tellOutcome(status *pipelinesv1.EnvironmentStatus, now time.Time) {
 	record := status.Promotion
 	if status.State != pipelinesv1.EnvironmentPromoting || record.Superseded {
@@ -123,8 +123,9 @@ func recordOutcome(pipeline *pipelinesv1.Pipeline, action Action, outcome Outcom
 	return true
 }
 
-// begin makes a new record for the revision and puts the one before into the history. Its start is later than the one before
-// it by a second at least, which is what the API keeps: the start tells promotions of the same revision apart.
+// begin creates a record for the revision and moves the previous one to the history. Its start is at least a second
+// later than that of the previous one, which is the precision of the API: the start distinguishes promotions of the
+// same revision.
 func begin(status *pipelinesv1.EnvironmentStatus, current string, now time.Time) {
 	archive(status)
 	start := now
@@ -138,7 +139,7 @@ func begin(status *pipelinesv1.EnvironmentStatus, current string, now time.Time)
 	}
 }
 
-// archive moves the record into the history. One that was never attempted is no history.
+// archive moves the record to the history, unless it was never attempted.
 func archive(status *pipelinesv1.EnvironmentStatus) {
 	if record := status.Promotion; record != nil && record.Attempts > 0 {
 		status.History = append([]pipelinesv1.PromotionRecord{past(record)}, status.History...)
@@ -148,7 +149,7 @@ func archive(status *pipelinesv1.EnvironmentStatus) {
 	status.WaitingApproval.Revision = ""
 }
 
-// past is what the history keeps of a record: no more of the pull request than where it is and what was in it.
+// past returns the part of a record that the history keeps: of the pull request, only its location and commit.
 func past(record *pipelinesv1.PromotionRecord) pipelinesv1.PromotionRecord {
 	kept := *record
 	kept.NextAttemptTime, kept.RateLimitedUntil = nil, nil
@@ -169,9 +170,9 @@ func end(record *pipelinesv1.PromotionRecord, state pipelinesv1.PromotionState, 
 	record.CompletionTime = new(metav1.NewTime(now))
 }
 
-// arrived ends the promotion into an environment that runs the revision now. One that was never attempted was not needed
-// after all; one whose attempt was not recorded has evidently succeeded. A pull request is followed to its own end, and a
-// promotion of another revision is still to be withdrawn.
+// arrived ends the promotion into an environment that now runs the revision. A promotion that was never attempted was
+// not needed. One whose attempt was not recorded has succeeded. A pull request is followed until it is closed, and a
+// promotion of another revision must still be withdrawn.
 func (p *planner) arrived(env *pipelinesv1.Environment, current string) {
 	status := p.environment(env.Name)
 	status.WaitingApproval.Revision = ""

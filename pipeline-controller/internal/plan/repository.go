@@ -22,8 +22,8 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// repositoryOf remembers where a pull request is to be opened; nil for a URL that nothing can be opened at. A password that somebody has
-// written into the URL isn't used, and stays out of the status.
+// repositoryOf returns the repository in which a pull request is opened, or nil if the URL is invalid. A password in
+// the URL is not used, and is not written to the status.
 func repositoryOf(pr *pipelinesv1.PullRequestPromotion) *pipelinesv1.RepositoryReference {
 	parsed, err := url.Parse(pr.URL)
 	if err != nil || parsed.RawQuery != "" || parsed.Fragment != "" {

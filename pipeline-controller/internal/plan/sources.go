@@ -24,8 +24,8 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// SourcesOfInterest names the sources that matter to the plan: those that may follow the branch which promotions are merged into, and those
-// that may keep a revision from being rolled out which was promoted.
+// SourcesOfInterest returns the sources that matter for the plan: those that may track the branch that promotions are
+// merged into, and those that may block the rollout of a promoted revision.
 func (w *World) SourcesOfInterest() ([]TargetKey, []application.SourceOf) {
 	var keys []TargetKey
 	var sources []application.SourceOf
@@ -47,7 +47,8 @@ func (w *World) SourcesOfInterest() ([]TargetKey, []application.SourceOf) {
 	return keys, sources
 }
 
-// rootSource is the source of a target of the first environment that may follow the branch which promotions are merged into.
+// rootSource returns the source of a target of the first environment, which may track the branch that promotions are
+// merged into.
 func (w *World) rootSource(state application.State) application.Source {
 	if w.Pipeline.RevisionExpr() != "" || state.RevisionSource.Kind != "GitRepository" || len(w.mergedInto()) == 0 {
 		return application.Source{}
@@ -66,7 +67,8 @@ func (w *World) mergedInto() []application.Branch {
 	return branches
 }
 
-// rollsOut reports whether a target has yet to run the revision that was promoted into its environment, or may be merged at any time.
+// rollsOut reports whether a target does not run the revision yet that was promoted into its environment, or whose pull
+// request may be merged at any time.
 func (w *World) rollsOut(env string, state application.State) bool {
 	status := w.Pipeline.Status.Environments[env]
 	if !state.Known || status == nil || status.Promotion == nil || state.Ready && revision.Equal(state.Revision, status.Promotion.Revision) {
@@ -75,8 +77,8 @@ func (w *World) rollsOut(env string, state application.State) bool {
 	return status.Promotion.State == pipelinesv1.PromotionCreated || status.Promotion.State == pipelinesv1.PromotionSucceeded
 }
 
-// sharedSource finds two environments whose revision is that of one source, so that it does not say what each of them runs. It returns what
-// to do about it; empty if there are none.
+// sharedSource finds two environments that take their revision from the same source, so the source does not show what
+// each of them runs. It returns what to do about it, or "".
 func (p *planner) sharedSource() string {
 	if p.pipeline.RevisionExpr() != "" {
 		return ""
@@ -110,8 +112,8 @@ func (p *planner) sharedSource() string {
 	return ""
 }
 
-// promotionLoop finds a source of the first environment that follows a branch which promotions are merged into. It returns what to do about
-// it; empty if there is none.
+// promotionLoop finds a source of the first environment that tracks a branch that promotions are merged into. It
+// returns what to do about it, or "".
 func (p *planner) promotionLoop() string {
 	if len(p.pipeline.Spec.Environments) == 0 {
 		return ""
@@ -129,7 +131,8 @@ func (p *planner) promotionLoop() string {
 	return ""
 }
 
-// holdup says what keeps an environment from running the revision that was promoted into it; empty if nothing is known of that.
+// holdup explains why an environment does not run the revision that was promoted into it, or returns "" if that is
+// unknown.
 func (p *planner) holdup(env *pipelinesv1.Environment, current string) string {
 	for i, state := range p.Targets[env.Name] {
 		if state.Ready && revision.Equal(state.Revision, current) {

@@ -29,17 +29,17 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// standing is where an environment stands: the answer to "why isn't it there yet". The status and all conditions are made from it.
+// standing is the state of an environment and its explanation. The status and all conditions are derived from it.
 type standing struct {
 	state pipelinesv1.EnvironmentState
-	// reason of the Ready condition if the run stands there.
+	// reason of the Ready condition if the run has reached this environment.
 	reason  string
 	message string
-	// since is from when on it has stood there, where a record knows that better than the last change of the state.
+	// since is the start of the state, if a record knows it better than the last change of the state.
 	since *metav1.Time
 }
 
-// reasons are those of the Ready condition.
+// reasons maps states to reasons of the Ready condition.
 var reasons = map[pipelinesv1.EnvironmentState]string{
 	pipelinesv1.EnvironmentCurrent:         pipelinesv1.UpToDateReason,
 	pipelinesv1.EnvironmentSkipped:         pipelinesv1.UpToDateReason,
@@ -62,19 +62,19 @@ func stands(state pipelinesv1.EnvironmentState, format string, args ...any) stan
 	return standing{state: state, reason: reasons[state], message: fmt.Sprintf(format, args...)}
 }
 
-// because gives the Ready condition a reason of its own.
+// because sets another reason for the Ready condition.
 func (s standing) because(reason string) standing {
 	s.reason = reason
 	return s
 }
 
-// from tells since when, which may be nil.
+// from sets the start of the state, which may be nil.
 func (s standing) from(since *metav1.Time) standing {
 	s.since = since
 	return s
 }
 
-// byRecord is where an environment stands once its promotion was attempted.
+// byRecord returns the state of an environment whose promotion was attempted.
 func byRecord(record *pipelinesv1.PromotionRecord) standing {
 	name := revision.Short(record.Revision)
 	switch record.State {
@@ -88,7 +88,8 @@ func byRecord(record *pipelinesv1.PromotionRecord) standing {
 	return stands(pipelinesv1.EnvironmentFailed, "promoting %s failed, next attempt at %s: %s", name, nextTry(record), record.LastError)
 }
 
-// ready is the status of the Ready condition. A promotion that waits is in order; one that something must be mended for is not.
+// ready returns the status of the Ready condition. A promotion that only waits is not an error. It is False if someone
+// must fix something.
 func (s standing) ready() metav1.ConditionStatus {
 	switch s.state {
 	case pipelinesv1.EnvironmentPromoting:
@@ -99,13 +100,13 @@ func (s standing) ready() metav1.ConditionStatus {
 	return metav1.ConditionTrue
 }
 
-// of names the environment, for a message about the whole Pipeline.
+// of adds the environment's name, for a message about the whole Pipeline.
 func (s standing) of(env string) standing {
 	s.message = env + ": " + s.message
 	return s
 }
 
-// stand writes into the status where an environment stands, and since when.
+// stand writes the state of an environment, and its start, to the status.
 func (p *planner) stand(env string, s standing) {
 	status := p.environment(env)
 	was, is := p.World.Pipeline.Status.Revision, p.pipeline.Status.Revision
@@ -121,7 +122,7 @@ func (p *planner) stand(env string, s standing) {
 	}
 }
 
-// blocked tells what keeps the whole Pipeline from being acted on, or nil. The messages are those of environments that it concerns.
+// blocked returns what blocks the whole Pipeline, or nil. The messages are those of the affected environments.
 func (p *planner) blocked() (pipeline, environment *standing) {
 	if reason, why := p.invalid(); reason != "" {
 		return new(stands(pipelinesv1.EnvironmentInvalid, "%s", why).because(reason)),
@@ -134,7 +135,7 @@ func (p *planner) blocked() (pipeline, environment *standing) {
 	return nil, nil
 }
 
-// invalid tells what of the spec has to be corrected before anything can be promoted; nothing if it is in order.
+// invalid returns what must be corrected in the spec before anything can be promoted, or "".
 func (p *planner) invalid() (reason, why string) {
 	if err := validate(p.pipeline); err != nil {
 		return pipelinesv1.InvalidSpecReason, err.Error()
@@ -151,7 +152,7 @@ func (p *planner) invalid() (reason, why string) {
 	return "", ""
 }
 
-// promotes reports whether there is an environment that is promoted into.
+// promotes reports whether any environment has a promotion.
 func (p *planner) promotes() bool {
 	for env := range p.pipeline.PromotedEnvironments() {
 		if p.pipeline.PromotionInto(env) != nil {
@@ -161,10 +162,10 @@ func (p *planner) promotes() bool {
 	return false
 }
 
-// conclude writes the conditions: what blocks the whole Pipeline, or else where the run stands.
+// conclude writes the conditions: what blocks the whole Pipeline, or otherwise the state of the run.
 func (p *planner) conclude(blocked *standing) {
 	if p.stopped == nil && blocked != nil && blocked.reason == pipelinesv1.PromotionLoopReason {
-		p.stopped = blocked // the next merge is the next revision: nothing ever settles
+		p.stopped = blocked // each merge creates the next revision, so nothing ever settles
 	}
 	settled := stands(pipelinesv1.EnvironmentCurrent, "every environment runs %s", revision.Short(p.pipeline.Status.Revision))
 	if len(p.pipeline.Spec.Environments) == 0 {
@@ -197,7 +198,8 @@ func (p *planner) conclude(blocked *standing) {
 	}
 }
 
-// lingeringError finds an error of a promotion that the run isn't standing at, so that it doesn't hide behind a good one.
+// lingeringError returns an error of another promotion than the current one, so a good state of the current one does
+// not hide it.
 func (p *planner) lingeringError(ready standing) standing {
 	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
 		record := p.pipeline.Status.Environments[name].Promotion
@@ -212,7 +214,7 @@ func (p *planner) setReady(s standing) {
 	p.setCondition(meta.ReadyCondition, s.ready(), s)
 	p.setOrRemove(meta.StalledCondition, s.state == pipelinesv1.EnvironmentInvalid, s)
 	if s.state == pipelinesv1.EnvironmentFailed {
-		// As with Flux: kstatus waits for what is tried again.
+		// As in Flux: kstatus waits for what is retried.
 		s.reason = meta.ProgressingWithRetryReason
 	}
 	p.setOrRemove(meta.ReconcilingCondition, s.ready() == metav1.ConditionUnknown || s.state == pipelinesv1.EnvironmentFailed, s)

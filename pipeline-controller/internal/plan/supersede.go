@@ -26,17 +26,17 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// mayHavePullRequest reports whether a pull request of the promotion may be open. A failed attempt, or one whose end was never
-// recorded, may have left one.
+// mayHavePullRequest reports whether a pull request of the promotion may be open. A failed attempt, or one whose end
+// was not recorded, may have left one.
 func mayHavePullRequest(record *pipelinesv1.PromotionRecord) bool {
 	return record != nil && !record.State.Ended() && record.Attempts > 0
 }
 
-// supersede ends the promotions of all revisions but the current one, in every environment, whether the run has come that
-// far or not: their pull requests must not be merged any more. One that was never attempted is of the revision's very name: what
-// people approve is what is written. While there is no current revision, and so nothing to take
-// their place, it ends only those into environments that have left the spec. What it has begun to withdraw is withdrawn to the
-// end, even if its revision is the current one again: a pull request that Sluice has closed was not given up on request.
+// supersede ends the promotions of all revisions other than the current one, in every environment, even if the run has
+// not reached it: their pull requests must not be merged any more. A promotion that was never attempted is superseded
+// by another name of the same revision too, because people approve the name that is written. While there is no current
+// revision to replace them, only promotions into removed environments end. A started withdrawal is completed even if
+// its revision becomes the current one again: a pull request that Sluice closed was not abandoned by a person.
 func (p *planner) supersede(current string) {
 	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
 		status := p.pipeline.Status.Environments[name]
@@ -53,7 +53,7 @@ func (p *planner) supersede(current string) {
 			continue
 		}
 		if p.pipeline.Environment(name) != nil && p.givenUp(name, record) {
-			continue // if the run stands there
+			continue // if the run has reached this environment
 		}
 		why := "superseded by " + revision.Short(current)
 		if p.pipeline.Environment(name) == nil {
@@ -68,7 +68,7 @@ func (p *planner) supersede(current string) {
 	}
 }
 
-// withdraw is tried at once, whatever the promotion was waiting for until then.
+// withdraw is attempted immediately, even if the promotion was in backoff.
 func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord, why string) {
 	if !record.Superseded {
 		record.Superseded, record.NextAttemptTime, record.LastError = true, nil, ""
@@ -78,13 +78,13 @@ func (p *planner) withdraw(env string, record *pipelinesv1.PromotionRecord, why 
 	}
 }
 
-// givenUp reports whether a person has asked for another promotion while this one can't be withdrawn, and no change of the spec could mend
-// that.
+// givenUp reports whether a person requested another promotion while this one cannot be withdrawn, and no change of the
+// spec could fix that.
 func (p *planner) givenUp(env string, record *pipelinesv1.PromotionRecord) bool {
 	return p.forced && mayHavePullRequest(record) && record.Superseded && record.LastError != "" && p.elsewhere(env, record) && !p.rateLimited(record)
 }
 
-// giveUp ends a promotion that is not withdrawn.
+// giveUp ends a promotion without withdrawing it.
 func (p *planner) giveUp(status *pipelinesv1.EnvironmentStatus) {
 	record := status.Promotion
 	end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("given up on request: withdrawing it failed: %s; a pull request may still be open in %s",
@@ -92,7 +92,7 @@ func (p *planner) giveUp(status *pipelinesv1.EnvironmentStatus) {
 	archive(status)
 }
 
-// superseding says what an environment waits for whose last promotion is yet to be withdrawn.
+// superseding returns the state of an environment whose last promotion is not withdrawn yet.
 func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) standing {
 	if p.rateLimited(record) {
 		return stands(pipelinesv1.EnvironmentFailed, "withdrawing the promotion of %s is rate-limited by the Git host until %s",
@@ -108,7 +108,8 @@ func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) s
 	return stands(pipelinesv1.EnvironmentPromoting, "withdrawing the promotion of %s", revision.Short(record.Revision))
 }
 
-// usesPullRequests reports whether the environment's last promotion is a pull request, whatever the spec says by now.
+// usesPullRequests reports whether the environment's last promotion has a pull request, even if the spec has changed
+// since.
 func (p *planner) usesPullRequests(name string) bool {
 	if status := p.pipeline.Status.Environments[name]; status != nil && status.Promotion != nil && status.Promotion.Repository != nil {
 		return true
@@ -116,7 +117,7 @@ func (p *planner) usesPullRequests(name string) bool {
 	return p.pullRequestsInto(name) != nil
 }
 
-// pullRequestsInto returns how the spec has pull requests made for an environment; nil if it has none made.
+// pullRequestsInto returns the pull-request strategy of an environment, or nil.
 func (p *planner) pullRequestsInto(name string) *pipelinesv1.PullRequestPromotion {
 	if promotion := p.pipeline.PromotionInto(p.pipeline.Environment(name)); promotion != nil {
 		return promotion.Strategy.PullRequest
@@ -124,8 +125,8 @@ func (p *planner) pullRequestsInto(name string) *pipelinesv1.PullRequestPromotio
 	return nil
 }
 
-// elsewhere reports whether the environment's last promotion was made in a repository that its spec no longer names, so that no change of
-// the spec can mend the access to it.
+// elsewhere reports whether the environment's last promotion was made in a repository that is no longer in the spec, so
+// no change of the spec can restore access to it.
 func (p *planner) elsewhere(name string, record *pipelinesv1.PromotionRecord) bool {
 	if record.Repository == nil {
 		return false

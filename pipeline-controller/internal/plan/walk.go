@@ -29,12 +29,12 @@ import (
 // stage is an environment in the order of a run.
 type stage struct {
 	*pipelinesv1.Environment
-	// before is the environment that a revision has to settle in before this one's turn comes. The root has none: the revision that it
-	// has settled on is the run's.
+	// before is the environment in which a revision must settle before it is promoted into this one. The root has none:
+	// the revision on which it has settled is the run's.
 	before *pipelinesv1.Environment
 }
 
-// stages returns the environments in the order in which a revision gets to them.
+// stages returns the environments in the order of a run.
 func stages(spec *pipelinesv1.PipelineSpec) []stage {
 	var ordered []stage
 	var before *pipelinesv1.Environment
@@ -46,8 +46,9 @@ func stages(spec *pipelinesv1.PipelineSpec) []stage {
 	return ordered
 }
 
-// run is the algorithm of docs/architecture.md: the revision that has settled in the root travels on to every environment whose turn
-// has come. Where each stands is written into the status. While something blocks the Pipeline, nothing is moved.
+// run implements the algorithm in docs/architecture.md: the revision that has settled in the root is promoted into
+// every environment whose turn has come. The state of each environment is written to the status. While something blocks
+// the Pipeline, nothing is promoted.
 func (p *planner) run(blocked *standing) {
 	stages := stages(&p.pipeline.Spec)
 	for _, stage := range stages {
@@ -69,7 +70,7 @@ func (p *planner) run(blocked *standing) {
 	}
 }
 
-// settleRoot finds the revision that travels through the Pipeline, or what keeps the root from having one.
+// settleRoot returns the revision that the Pipeline promotes, or why the root has not settled.
 func (p *planner) settleRoot(env *pipelinesv1.Environment) standing {
 	current, unsettled := p.settled(env)
 	p.pipeline.Status.Revision = current
@@ -79,7 +80,7 @@ func (p *planner) settleRoot(env *pipelinesv1.Environment) standing {
 	return stands(pipelinesv1.EnvironmentCurrent, "runs %s, which is promoted from here", revision.Short(current))
 }
 
-// settled returns the revision that an environment has settled on, or what keeps it from one.
+// settled returns the revision on which an environment has settled, or why it has not.
 func (p *planner) settled(env *pipelinesv1.Environment) (string, *standing) {
 	notReady := func(format string, args ...any) (string, *standing) {
 		return "", new(stands(pipelinesv1.EnvironmentNotReady, format, args...))
@@ -106,8 +107,8 @@ func (p *planner) settled(env *pipelinesv1.Environment) (string, *standing) {
 	return first, nil
 }
 
-// readyOn returns the revision that a target counts as ready on: the one that it is ready on now, or, in an environment whose
-// targets are never all ready at once, the one that it was last ready on. It is empty if there is none.
+// readyOn returns the revision on which a target counts as ready: the one on which it is ready now, or, in an
+// environment whose targets settle individually, the one on which it was last ready. It may be empty.
 func (p *planner) readyOn(env *pipelinesv1.Environment, i int) string {
 	state := p.Targets[env.Name][i]
 	switch {
@@ -121,7 +122,7 @@ func (p *planner) readyOn(env *pipelinesv1.Environment, i int) string {
 	return ""
 }
 
-// behind is where an environment stands whose turn has not come: it waits for whatever the one before it waits for.
+// behind returns the state of an environment whose turn has not come: it waits for the same as the previous one.
 func (p *planner) behind(before string) standing {
 	waitsFor := p.environment(before)
 	if waitsFor.State == pipelinesv1.EnvironmentBehind {
@@ -130,10 +131,10 @@ func (p *planner) behind(before string) standing {
 	return stands(pipelinesv1.EnvironmentBehind, "waits for %s: %s", before, waitsFor.Message)
 }
 
-// visit looks at an environment whose turn has come, and moves the promotion into it a step on if one is needed.
+// visit handles an environment whose turn has come, and advances the promotion into it if one is needed.
 func (p *planner) visit(env *pipelinesv1.Environment, blocked *standing) standing {
 	if blocked != nil && blocked.reason == pipelinesv1.SharedSourceReason {
-		return *blocked // what it reports says nothing of what it runs
+		return *blocked // its targets do not show what it runs
 	}
 	current := p.pipeline.Status.Revision
 	unsettled, reached := p.reach(env, current)
@@ -170,8 +171,8 @@ func (p *planner) visit(env *pipelinesv1.Environment, blocked *standing) standin
 	return p.promote(env, promotion, current)
 }
 
-// rolledBack tells that an environment had settled on the revision and runs another one: nil if it doesn't. A target that is new to the
-// environment was not rolled back.
+// rolledBack returns the state of an environment that had settled on the revision and now runs another one, or nil. A
+// target that is new to the environment was not rolled back.
 func (p *planner) rolledBack(env *pipelinesv1.Environment, current string) *standing {
 	record := p.environment(env.Name).Promotion
 	if record == nil || record.ArrivalTime == nil || record.State != pipelinesv1.PromotionSucceeded || !record.IsOf(current) {
@@ -191,7 +192,7 @@ func (p *planner) rolledBack(env *pipelinesv1.Environment, current string) *stan
 		from(record.RollbackTime))
 }
 
-// ranBefore reports whether a target was last seen ready on the revision.
+// ranBefore reports whether a target was last ready on the revision.
 func (p *planner) ranBefore(env string, target pipelinesv1.TargetStatus, current string) bool {
 	before := p.World.Pipeline.Status.Environments[env]
 	return before != nil && slices.ContainsFunc(before.Targets, func(old pipelinesv1.TargetStatus) bool {
@@ -199,7 +200,8 @@ func (p *planner) ranBefore(env string, target pipelinesv1.TargetStatus, current
 	})
 }
 
-// reach returns the first target of an environment that has not settled on the revision, or -1, and whether any target runs it.
+// reach returns the index of the first target of an environment that has not settled on the revision, or -1, and
+// whether any target runs it.
 func (p *planner) reach(env *pipelinesv1.Environment, current string) (unsettled int, reached bool) {
 	unsettled = -1
 	for i, state := range p.Targets[env.Name] {
