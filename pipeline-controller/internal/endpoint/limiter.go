@@ -26,21 +26,22 @@ import (
 )
 
 const (
-	// A client may ask so often a second, and so often at once.
+	// clientRate and clientBurst limit the requests of one client: the rate per second, and the burst.
 	clientRate, clientBurst = 5, 20
-	// All together may ask no more than this: a request costs a read of the API server, and the controller's own work shares
-	// its budget of these.
+	// totalRate and totalBurst limit all requests together: each request costs a read of the API server, which shares
+	// its budget with the controller's own work.
 	totalRate, totalBurst = 20, 40
-	// maxClients bounds how many clients are remembered. Those that are forgotten begin anew, all of them bounded by the total.
+	// maxClients limits the number of clients in memory. Clients that are forgotten start again with a full burst, but
+	// the total limit still applies.
 	maxClients = 4096
 )
 
-// limiter bounds how often clients ask. The zero value is ready.
+// limiter limits the rate of requests. The zero value is ready to use.
 type limiter struct {
 	mu      sync.Mutex
 	total   *rate.Limiter
 	clients map[netip.Prefix]*list.Element
-	recent  list.List // of buckets, the last client to ask at the front
+	recent  list.List // buckets, the most recent client first
 }
 
 type bucket struct {
@@ -48,7 +49,8 @@ type bucket struct {
 	tokens *rate.Limiter
 }
 
-// wait returns zero if the client may ask now, which counts, or how long it has to wait, which doesn't.
+// wait returns zero and counts the request if the client may send it now. Otherwise it returns how long the client must
+// wait.
 func (l *limiter) wait(client netip.Prefix, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +72,7 @@ func (l *limiter) wait(client netip.Prefix, now time.Time) time.Duration {
 	return 0
 }
 
-// bucket returns the client's, and forgets the client that hasn't asked for the longest time if there are too many.
+// bucket returns the client's bucket. If there are too many, it forgets the client with the oldest request.
 func (l *limiter) bucket(client netip.Prefix) bucket {
 	if known, ok := l.clients[client]; ok {
 		l.recent.MoveToFront(known)
@@ -85,8 +87,8 @@ func (l *limiter) bucket(client netip.Prefix) bucket {
 	return added
 }
 
-// clientOf tells clients apart by the address of the connection, which can't be forged as a header can. Who has one IPv6 address
-// has its /64.
+// clientOf identifies clients by the address of the connection, which unlike a header cannot be forged. For IPv6 it is
+// the /64, because the owner of one address has all of it.
 func clientOf(remote string) netip.Prefix {
 	address, err := netip.ParseAddrPort(remote)
 	if err != nil {

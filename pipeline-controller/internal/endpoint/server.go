@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package endpoint is the HTTP endpoint to which machines send approvals, and Git hosts webhooks. It bounds what strangers can make the
-// controller do, and answers. What is asked is decided elsewhere.
+// Package endpoint is the HTTP endpoint for approvals by machines and webhooks of Git hosts. It limits what strangers
+// can make the controller do, and writes the responses. The requests are handled by other packages.
 package endpoint
 
 import (
@@ -51,12 +51,12 @@ const (
 
 	maxBody   = 16 << 10
 	maxHeader = 16 << 10
-	// maxConnections bounds what strangers can make the controller hold. A connection has one request at a time.
+	// maxConnections limits the memory that strangers can use. A connection has one request at a time.
 	maxConnections = 256
 
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
-	// requestTimeout bounds all reads and writes of the API server that a request leads to.
+	// requestTimeout is the timeout of all API server requests of one HTTP request.
 	requestTimeout  = 10 * time.Second
 	writeTimeout    = readTimeout + requestTimeout + 5*time.Second
 	idleTimeout     = 30 * time.Second
@@ -74,28 +74,28 @@ var (
 	}, []string{"code"})
 )
 
-// WebhookReceiver takes webhooks of Git hosts.
+// WebhookReceiver handles webhooks of Git hosts.
 type WebhookReceiver interface {
-	// Receive reports whether a webhook is signed with the key in that Secret, and acts on it if so.
+	// Receive reports whether a webhook is signed with the key in that Secret. If so, it handles the webhook.
 	Receive(ctx context.Context, header http.Header, body io.Reader, secret types.NamespacedName) (bool, error)
 }
 
-// Server is the endpoint. Every replica of the controller serves it, not just the leader.
+// Server is the endpoint. Every replica of the controller serves it, not only the leader.
 type Server struct {
-	// Addr is the address it listens at.
+	// Addr is the address to listen on.
 	Addr string
-	// Approver makes the approvals. Its clock and its log are the endpoint's too.
+	// Approver creates the approvals. The endpoint uses its clock and its log too.
 	approval.Approver
-	// Webhooks takes the webhooks that come to the same address.
+	// Webhooks handles the webhooks, which are sent to the same address.
 	Webhooks WebhookReceiver
 
 	limiter limiter
 }
 
-// NeedLeaderElection tells the manager that the endpoint doesn't wait to become the leader.
+// NeedLeaderElection returns false: every replica serves the endpoint.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Start serves until the context ends.
+// Start serves until the context is cancelled.
 func (s *Server) Start(ctx context.Context) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.Addr)
@@ -114,7 +114,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelDebug),
-		// Otherwise 'OPTIONS *' is answered without this handler.
+		// Otherwise net/http answers 'OPTIONS *' without this handler.
 		DisableGeneralOptionsHandler: true,
 	}
 	stopped := make(chan error, 1)
@@ -134,7 +134,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// answer is what a request is answered with.
+// answer is the body of a response.
 type answer struct {
 	code   int
 	header map[string]string
@@ -144,9 +144,9 @@ type answer struct {
 type details struct {
 	// Approval is the name of the PromotionApproval.
 	Approval string `json:"approval,omitempty"`
-	// Error says what is wrong.
+	// Error message.
 	Error string `json:"error,omitempty"`
-	// Waiting is the revision that does wait for approval.
+	// Waiting is the revision that waits for approval, if any.
 	Waiting string `json:"waiting,omitempty"`
 }
 
@@ -154,14 +154,14 @@ func failure(code int, format string, args ...any) answer {
 	return answer{code: code, body: details{Error: fmt.Sprintf(format, args...)}}
 }
 
-// unauthorized is the one answer to all who don't prove that they may ask.
+// unauthorized is the only response to unauthenticated requests.
 func unauthorized() answer {
 	refused := failure(http.StatusUnauthorized, "unauthorized")
 	refused.header = map[string]string{"WWW-Authenticate": "Sluice-HMAC-SHA256"}
 	return refused
 }
 
-// answerOf says what became of a request for approval.
+// answerOf returns the response to a request for approval.
 func answerOf(made approval.Made, err error) answer {
 	var refused *approval.Refusal
 	switch {
@@ -183,7 +183,7 @@ var codes = map[approval.Reason]int{
 	approval.NotWaiting:  http.StatusUnprocessableEntity,
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := s.route(w, r)
 	requests := approvalRequests
@@ -198,10 +198,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(answer.code)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(answer.body) // who has hung up needs no answer
+	_ = encoder.Encode(answer.body) // the client may have disconnected
 }
 
-// route looks at the request target as it was sent: a multiplexer would clean the path, and redirect.
+// route uses the request target as it was sent: http.ServeMux would clean the path and redirect.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) answer {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	switch {
@@ -232,8 +232,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) answer {
 	}))
 }
 
-// parse takes a path apart, '<namespace>/<pipeline>/<environment>/<revision>', and then decodes each part once. The revision
-// is all that follows, and may hold slashes.
+// parse splits the path '<namespace>/<pipeline>/<environment>/<revision>', and then decodes each part once. The
+// revision is the rest of the path and may contain slashes.
 func parse(path string) (approval.Promotion, bool) {
 	parts := strings.SplitN(path, "/", 4)
 	if len(parts) < 4 {
@@ -249,7 +249,7 @@ func parse(path string) (approval.Promotion, bool) {
 	return approval.Promotion{Namespace: parts[0], Pipeline: parts[1], Environment: parts[2], Revision: parts[3]}, true
 }
 
-// admit returns the refusal of a request that isn't POSTed, names nothing, or comes too soon after others.
+// admit returns an error response if the method or the path is wrong, or if the request exceeds a rate limit.
 func (s *Server) admit(r *http.Request, found bool) *answer {
 	var refused answer
 	switch {
@@ -273,7 +273,7 @@ func notFound() answer {
 	return failure(http.StatusNotFound, "not found: approvals are POSTed to /approval/<namespace>/<pipeline>/<environment>/<revision>, webhooks to /webhook/<namespace>/<secret>")
 }
 
-// webhook answers a Git host.
+// webhook handles a webhook of a Git host.
 func (s *Server) webhook(w http.ResponseWriter, r *http.Request, path string) answer {
 	namespace, name, ok := strings.Cut(path, "/")
 	if refused := s.admit(r, ok && namespace != "" && name != "" && !strings.Contains(name, "/")); refused != nil {

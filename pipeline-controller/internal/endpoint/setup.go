@@ -29,22 +29,22 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/receiver"
 )
 
-// Options are settings of the endpoint.
+// Options are the settings of the endpoint.
 type Options struct {
-	// Addr is the address it listens at; empty for no endpoint.
+	// Addr is the address to listen on. If it is empty, the endpoint is disabled.
 	Addr string
-	// AllowLegacySignatures accepts signatures of the body alone.
+	// AllowLegacySignatures accepts signatures that cover only the body.
 	AllowLegacySignatures bool
 }
 
-// BindFlags makes flags of the options.
+// BindFlags binds the options to flags.
 func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Addr, "approval-addr", ":9292", "The address the endpoint for approvals and webhooks binds to. If empty, the endpoint is disabled.")
 	flags.BoolVar(&o.AllowLegacySignatures, "allow-legacy-approval-signatures", false,
 		"Accept approvals whose signature does not cover the path and time. Anyone who sees such a request can replay it.")
 }
 
-// SetupWithManager starts the endpoint with the manager. It approves in the name that username returns.
+// SetupWithManager adds the endpoint to the manager. Approvals are in the name that username returns.
 func SetupWithManager(mgr ctrl.Manager, options Options, username func(context.Context) (string, error)) error {
 	if options.Addr == "" {
 		return nil

@@ -14,9 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package hosthttp is what the Git protocol and the API clients share when they
-// talk HTTP to a Git host: a host that may be slow, hostile, or repeat our own
-// credentials back to us.
+// Package hosthttp contains the common part of Git and API clients that connect to a Git host by HTTP. The host may be
+// slow or hostile, or include our own credentials in its responses.
 package hosthttp
 
 import (
@@ -38,29 +37,26 @@ import (
 )
 
 const (
-	// maxErrorBody is as much as is read, in bytes, of a response that is no success.
+	// maxErrorBody is the maximum number of bytes that are read of an error response.
 	maxErrorBody = 64 << 10
-	// maxErrorText is the length, in bytes, that an error's text is cut to: it ends up in a status.
+	// maxErrorText is the maximum length of an error message in bytes, because it is written to a status.
 	maxErrorText = 1 << 10
 
 	redacted = "[redacted]"
 )
 
-// ErrTooLarge is returned on reading a response body beyond its limit.
+// ErrTooLarge is the error for reading a response body beyond its limit.
 var ErrTooLarge = errors.New("the response is larger than allowed")
 
-// Transport is an http.RoundTripper for one Git host. It takes the proxy from
-// the environment, as the standard library does.
+// Transport is an http.RoundTripper for one Git host. Like the standard library, it uses the proxy of the environment.
 type Transport struct {
 	base    *http.Transport
 	network hostnet.Network
 	maxBody func(*http.Request) int64
 }
 
-// NewTransport returns a Transport that connects through network, trusts the
-// system's certificate authorities and those of caBundle, in PEM (none when
-// empty), and fails with ErrTooLarge on reading more than maxBody bytes of a
-// response to a request.
+// NewTransport returns a Transport that connects through network, and trusts the system's certificate authorities and
+// those in caBundle (PEM, may be empty). Reading more than maxBody bytes of a response returns ErrTooLarge.
 func NewTransport(network hostnet.Network, caBundle []byte, maxBody func(*http.Request) int64) (*Transport, error) {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DialContext = func(ctx context.Context, via, address string) (net.Conn, error) {
@@ -88,7 +84,7 @@ func NewTransport(network hostnet.Network, caBundle []byte, maxBody func(*http.R
 	return &Transport{base: base, network: network, maxBody: maxBody}, nil
 }
 
-// proxied is the key of what tells that a request's connection is one to a proxy.
+// proxied is the context key that marks a request whose connection is to a proxy.
 type proxied struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -101,7 +97,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response.Body = &pacedBody{ReadCloser: response.Body, cancel: cancel}
 	if _, err := url.Parse(response.Header.Get("Location")); err != nil {
-		// The error of the client that follows it would quote parts of it, and with them parts of what the host was sent.
+		// Otherwise the client's error would quote parts of the header, which may contain parts of the request.
 		response.Header.Del("Location")
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
@@ -119,7 +115,7 @@ func (t *Transport) roundTrip(ctx context.Context, request *http.Request) (*http
 	}
 	if proxy != nil {
 		ctx = context.WithValue(ctx, proxied{}, true)
-		// What a name resolves to is the proxy's own business.
+		// The proxy resolves names itself.
 		if address, err := netip.ParseAddr(request.URL.Hostname()); err == nil {
 			if err := t.network.Check(address); err != nil {
 				return nil, err
@@ -129,10 +125,10 @@ func (t *Transport) roundTrip(ctx context.Context, request *http.Request) (*http
 	return t.base.RoundTrip(request.WithContext(ctx))
 }
 
-// CloseIdleConnections closes the connections that are in no use.
+// CloseIdleConnections closes idle connections.
 func (t *Transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
-// pacedBody ends the request when the host sends its response too slowly.
+// pacedBody cancels the request if the host sends its response too slowly.
 type pacedBody struct {
 	io.ReadCloser
 	pace   hostnet.Pace
@@ -167,10 +163,9 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NewError returns an error that wraps kind (nil for none) and reads as text,
-// in one line of bounded length and with every secret redacted. It keeps no
-// reference to the error that the text came from, whose fields may hold the
-// request with its credentials.
+// NewError returns an error that wraps kind, which may be nil. Its message is text, shortened to one line of limited
+// length, with all secrets redacted. It does not refer to the original error, whose fields may contain the request with
+// its credentials.
 func NewError(kind error, text string, secrets ...string) error {
 	return &cleanError{kind: kind, text: clean(text, secrets)}
 }

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package hostnet connects to Git hosts. Whoever writes a Pipeline, or runs a host that redirects, chooses the address: so some are
-// refused. And a host chooses how fast it answers: so one that is too slow is cut off.
+// Package hostnet connects to Git hosts. Authors of Pipelines, and hosts that redirect, choose the address, so some
+// addresses are rejected. Hosts decide how fast they respond, so connections to slow ones are closed.
 package hostnet
 
 import (
@@ -32,21 +32,21 @@ import (
 
 const connectTimeout = 15 * time.Second
 
-// metadata are the addresses, other than link-local ones, at which clouds hand out a machine's credentials: of Amazon EC2, Google
-// Cloud, Alibaba Cloud and Azure.
+// metadata contains the addresses, other than link-local ones, at which clouds provide a machine's credentials: those
+// of Amazon EC2, Google Cloud, Alibaba Cloud and Azure.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
 	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 }
 
-// Network is how Git hosts are reached. The zero value refuses loopback addresses.
+// Network connects to Git hosts. The zero value rejects loopback addresses.
 type Network struct {
 	// AllowLoopback allows Git hosts at loopback addresses. Link-local addresses are never allowed.
 	AllowLoopback bool
 }
 
-// Dial connects to an address of a Git host. What a name resolves to is checked when it has been resolved, so that it can't change
-// after the check.
+// Dial connects to a Git host. Addresses are checked after the name was resolved, so they cannot change after the
+// check.
 func (n Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := newDialer()
 	dialer.Control = func(_, address string, _ syscall.RawConn) error {
@@ -59,13 +59,13 @@ func (n Network) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return connect(ctx, dialer, network, address)
 }
 
-// DialProxy connects to a proxy, wherever it is: the controller's operator has chosen it.
+// DialProxy connects to a proxy at any address: the controller's operator has chosen it.
 func DialProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	return connect(ctx, newDialer(), network, address)
 }
 
-// DialByProxy connects to an address of a Git host through the proxy that the environment's ALL_PROXY names, if there is one and
-// NO_PROXY does not except the address from it.
+// DialByProxy connects to a Git host through the proxy in ALL_PROXY, if it is set and NO_PROXY does not exclude the
+// address.
 func (n Network) DialByProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := proxy.FromEnvironmentUsing(dialFunc(func(ctx context.Context, network, to string) (net.Conn, error) {
 		if to != address {
@@ -101,7 +101,7 @@ func newDialer() *net.Dialer {
 	return &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
 }
 
-// Check returns an error if no Git host may be at an address.
+// Check returns an error if Git hosts are not allowed at the address.
 func (n Network) Check(address netip.Addr) error {
 	address = address.Unmap().WithZone("")
 	switch {

@@ -24,23 +24,25 @@ import (
 )
 
 const (
-	// LeastRate is how many bytes a second a host must send while it is waited for, on average over a Window. A host that takes no
-	// bytes for a Window is cut off too.
+	// LeastRate is the minimum rate in bytes per second at which a host must send while it is waited for, averaged over
+	// a Window. The connection is also closed if a host accepts no bytes for a Window.
 	LeastRate = 1 << 10
-	// Window is long enough for a host to prepare its answer, during which Git sends a byte a second.
+	// Window is long enough for a host to prepare its response. Git sends one byte per second in the meantime.
 	Window = time.Minute
 )
 
-// ErrTooSlow says that a host was cut off.
+// ErrTooSlow is the error after a connection was closed for being too slow.
 var ErrTooSlow = fmt.Errorf("the Git host sent less than %d bytes a second for %s", LeastRate, Window)
 
-// Pace measures how fast a host sends. Time in which it is not waited for does not count. The zero value is ready to use.
+// Pace measures how fast a host sends. Time during which it is not waited for does not count. The zero value is ready
+// to use.
 type Pace struct {
 	waited time.Duration
 	got    int
 }
 
-// Read reads, and interrupts that when nothing has come for a Window. Its error is ErrTooSlow if the host was too slow.
+// Read reads, and calls interrupt if nothing was received for a Window. The error is ErrTooSlow if the host was too
+// slow.
 func (p *Pace) Read(read func() (int, error), interrupt func()) (int, error) {
 	began := time.Now()
 	timer := time.AfterFunc(Window, interrupt)
@@ -59,8 +61,8 @@ func (p *Pace) Read(read func() (int, error), interrupt func()) (int, error) {
 	return n, err
 }
 
-// Paced returns a connection that is closed when its host sends too slowly. It is for connections on which the host is always
-// waited for.
+// Paced returns a connection that is closed if its host sends too slowly. It is for connections on which the host is
+// always waited for.
 func Paced(conn net.Conn) net.Conn { return &pacedConn{Conn: conn} }
 
 type pacedConn struct {
@@ -72,7 +74,7 @@ func (c *pacedConn) Read(b []byte) (int, error) {
 	return c.pace.Read(func() (int, error) { return c.Conn.Read(b) }, func() { _ = c.Close() })
 }
 
-// takingConn is a connection that fails when its host takes no bytes for a Window.
+// takingConn is a connection that fails if its host accepts no bytes for a Window.
 type takingConn struct{ net.Conn }
 
 func (c takingConn) Write(b []byte) (int, error) {

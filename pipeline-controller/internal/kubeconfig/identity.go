@@ -44,23 +44,23 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
 
-// The permission to read ServiceAccounts and to make tokens for them is not part of the role, but of config/components/workload-identity:
-// who has it can be anybody.
+// The role has no permission to read ServiceAccounts and to create tokens for them, because that allows the controller
+// to impersonate any ServiceAccount. The permission is in config/components/workload-identity.
 
 const (
-	// tokenTimeout bounds what it takes to get a token, which may be a request to the API server and two to a cloud.
+	// tokenTimeout is the timeout for getting a token, which may need a request to the API server and two to a cloud.
 	tokenTimeout = 10 * time.Second
-	// tokenEarly is how long before its end a token is replaced. The shortest-lived ones, of EKS, last for 15 minutes.
+	// tokenEarly is how long before its expiry a token is replaced. The shortest lifetime is that of EKS, 15 minutes.
 	tokenEarly = 2 * time.Minute
 )
 
 func init() {
-	// Flux's feature gate ObjectLevelWorkloadIdentity. The permission to make tokens is what turns it on or off here.
+	// Flux has the feature gate ObjectLevelWorkloadIdentity for this. Here, the permission to create tokens enables it.
 	auth.EnableObjectLevelWorkloadIdentity()
 }
 
-// identity is who a ConfigMap says the controller is in a cluster: one of the ServiceAccounts beside it, as a cloud or the cluster itself
-// knows it. It is a source of tokens.
+// identity is the identity of the controller in a cluster, as defined by a ConfigMap: a ServiceAccount in the same
+// namespace, as a cloud or the cluster itself knows it. It is a source of tokens.
 type identity struct {
 	account  types.NamespacedName
 	provider auth.RESTConfigProvider
@@ -68,7 +68,7 @@ type identity struct {
 	log      logr.Logger
 }
 
-// resolveIdentity is Resolve for a ConfigMap with Flux's keys for workload identity.
+// resolveIdentity resolves a ConfigMap with Flux's keys for workload identity.
 func (r *Resolver) resolveIdentity(ctx context.Context, name types.NamespacedName, before Version) (*Kubeconfig, Version, error) {
 	configMap := &corev1.ConfigMap{}
 	if err := r.get(ctx, name, configMap, pipelinesv1.ClusterNotFoundReason); err != nil {
@@ -94,7 +94,7 @@ func (r *Resolver) resolveIdentity(ctx context.Context, name types.NamespacedNam
 	if err != nil {
 		return nil, Version{}, err
 	}
-	// Tokens come and go: what they stand for makes the connection another one.
+	// Tokens change. The fingerprint depends on the identity, so another identity is another connection.
 	content, err := json.Marshal([]any{configMap.Data, who.account, account.UID, account.ResourceVersion})
 	if err != nil {
 		return nil, Version{}, err
@@ -103,8 +103,8 @@ func (r *Resolver) resolveIdentity(ctx context.Context, name types.NamespacedNam
 	return config, now, nil
 }
 
-// newIdentity reads a ConfigMap with the keys that Flux defines, see meta.KubeConfigReference. A ServiceAccount has to be named: the
-// controller does not lend its own identity to whoever may write a ConfigMap.
+// newIdentity reads a ConfigMap with the keys that Flux defines, see meta.KubeConfigReference. The ServiceAccount is
+// required: authors of ConfigMaps must not use the controller's own identity.
 func newIdentity(configMap *corev1.ConfigMap, client client.Client, log logr.Logger) (*identity, error) {
 	data := configMap.Data
 	provider, err := authutils.ProviderByName[auth.RESTConfigProvider](data[meta.KubeConfigKeyProvider])
@@ -142,7 +142,8 @@ func newIdentity(configMap *corev1.ConfigMap, client client.Client, log logr.Log
 	}, nil
 }
 
-// kubeconfig returns one whose requests carry a token that is replaced in time. The first is had at once, to know whether it can be.
+// kubeconfig returns a Kubeconfig whose token is replaced before it expires. It gets the first token immediately, to
+// find out whether that succeeds.
 func (i *identity) kubeconfig(ctx context.Context) (*Kubeconfig, error) {
 	found, err := i.connect(ctx)
 	if err != nil {
@@ -163,7 +164,7 @@ func (i *identity) kubeconfig(ctx context.Context) (*Kubeconfig, error) {
 	}}, nil
 }
 
-// Token gets a new token. An error is a *Refusal.
+// Token returns a new token. Its error is a *Refusal.
 func (i *identity) Token() (*oauth2.Token, error) {
 	found, err := i.connect(context.Background())
 	if err != nil {
@@ -176,7 +177,7 @@ func tokenOf(found *auth.RESTConfig) *oauth2.Token {
 	return &oauth2.Token{AccessToken: found.BearerToken, Expiry: found.ExpiresAt}
 }
 
-// connect gets what it takes to connect, with a new token.
+// connect gets a new token, and the connection details.
 func (i *identity) connect(ctx context.Context) (*auth.RESTConfig, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
@@ -187,7 +188,7 @@ func (i *identity) connect(ctx context.Context) (*auth.RESTConfig, error) {
 	return found, nil
 }
 
-// refusal says why there is no token. The words of a cloud, which differ each time, are left to the log.
+// refusal explains why there is no token. The error of the cloud, which differs each time, is only logged.
 func (i *identity) refusal(err error) *Refusal {
 	switch {
 	case apierrors.IsForbidden(err):

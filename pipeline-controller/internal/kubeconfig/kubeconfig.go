@@ -14,11 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package kubeconfig finds what it takes to connect to a cluster: from the object that stands for it, by the Secret with a kubeconfig or the
-// ConfigMap with an identity that the object leads to, to the configuration of a client.
+// Package kubeconfig resolves the object that represents a cluster to the configuration of a client, from a Secret with
+// a kubeconfig or a ConfigMap with an identity.
 //
-// What is in these objects was written by others. A kubeconfig that would have the controller read its own files or run programs is refused,
-// and no error quotes anything of it.
+// The content of these objects is untrusted. A kubeconfig that refers to local files or programs is rejected, and
+// errors never quote any of it.
 package kubeconfig
 
 import (
@@ -35,31 +35,31 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// keys are the keys of a Secret under which a kubeconfig is looked for, in this order.
+// keys are the keys of a Secret that may contain a kubeconfig, in order of precedence.
 var keys = []string{"value", "value.yaml", "kubeconfig"}
 
-// Fingerprint identifies the content of a kubeconfig, or what takes its place.
+// Fingerprint identifies the content of a kubeconfig or identity.
 type Fingerprint [sha256.Size]byte
 
-// userAgent is what requests with a Kubeconfig say of the controller.
+// userAgent is the user agent of requests with a Kubeconfig.
 const userAgent = "sluice-pipeline-controller"
 
-// Kubeconfig is what a Secret says of a cluster, or a ConfigMap.
+// Kubeconfig is the connection to a cluster, from a Secret or a ConfigMap.
 type Kubeconfig struct {
-	// Fingerprint is the same for two that come from the same content.
+	// Fingerprint is equal for Kubeconfigs with the same content.
 	Fingerprint Fingerprint
 	// Config is for clients of the cluster's API server.
 	Config *rest.Config
 	// Server is the scheme and host of the API server, for messages.
 	Server string
-	// Expires is the end of the client certificate. Zero without one.
+	// Expires is the expiry of the client certificate. It is zero if there is none.
 	Expires time.Time
 }
 
-// Parse reads the kubeconfig in a Secret. Errors quote nothing of it.
+// Parse parses the kubeconfig in a Secret. Errors do not quote it.
 //
-// What is taken from it is listed here, field by field: clientcmd would follow everything that a kubeconfig on a person's disk may
-// say, such as the paths of files and programs to run, and fill gaps from the environment of the process.
+// It copies the supported fields one by one. clientcmd would follow everything that a kubeconfig on a person's disk can
+// contain, such as paths of files and programs, and use the environment of the process for missing fields.
 func Parse(data map[string][]byte) (*Kubeconfig, error) {
 	content, err := contentOf(data)
 	if err != nil {
@@ -96,7 +96,7 @@ func contentOf(data map[string][]byte) ([]byte, error) {
 	return nil, errors.New("it has none of the keys 'value', 'value.yaml' and 'kubeconfig'")
 }
 
-// refuseCluster and refuseUser find what would have the controller read its own files or run programs.
+// refuseCluster and refuseUser return an error for fields that refer to local files or programs.
 func refuseCluster(cluster *clientcmdapi.Cluster) error {
 	if cluster.CertificateAuthority != "" {
 		return errors.New("the kubeconfig names a file in 'certificate-authority': use 'certificate-authority-data'")
@@ -161,7 +161,7 @@ func serverOf(address string) (string, error) {
 	return server.Scheme + "://" + server.Host, nil
 }
 
-// proxyOf returns the proxy that the kubeconfig names; without one, that of the controller's environment applies.
+// proxyOf returns the proxy of the kubeconfig. Without one, the proxy of the controller's environment applies.
 func proxyOf(address string) (func(*http.Request) (*url.URL, error), error) {
 	if address == "" {
 		return nil, nil
@@ -173,12 +173,14 @@ func proxyOf(address string) (func(*http.Request) (*url.URL, error), error) {
 	return http.ProxyURL(proxy), nil
 }
 
-// isCABundle reports whether a server's certificate can be checked by it. With none, the system's authorities are trusted.
+// isCABundle reports whether ca contains valid certificates. If it is empty, the system's certificate authorities are
+// trusted.
 func isCABundle(ca []byte) bool {
 	return len(ca) == 0 || x509.NewCertPool().AppendCertsFromPEM(ca)
 }
 
-// checkCertificates finds certificates that can't be used, and returns the end of the client certificate if there is one.
+// checkCertificates returns an error for certificates that cannot be used, and the expiry of the client certificate if
+// there is one.
 func checkCertificates(config *rest.Config) (time.Time, error) {
 	if !isCABundle(config.CAData) {
 		return time.Time{}, errors.New("the kubeconfig's 'certificate-authority-data' holds no certificate")

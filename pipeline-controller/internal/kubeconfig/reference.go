@@ -25,18 +25,18 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// Kinds of objects that stand for a cluster, besides GitopsCluster.
+// Kinds of objects that represent a cluster, in addition to GitopsCluster.
 const (
 	// capiKind is a Cluster of Cluster API.
 	capiKind  = "Cluster"
 	capiGroup = "cluster.x-k8s.io"
-	// secretKind is a Secret with a kubeconfig, as Flux's own spec.kubeConfig.secretRef takes it.
+	// secretKind is a Secret with a kubeconfig, as in Flux's own spec.kubeConfig.secretRef.
 	secretKind = "Secret"
-	// configMapKind is a ConfigMap that says how to connect by workload identity, as Flux's spec.kubeConfig.configMapRef takes it.
+	// configMapKind is a ConfigMap for workload identity, as in Flux's spec.kubeConfig.configMapRef.
 	configMapKind = "ConfigMap"
 )
 
-// groupOf has the API group of each kind that stands for a cluster.
+// groupOf maps each kind that represents a cluster to its API group.
 var groupOf = map[string]string{
 	gitopsv1.GitopsClusterKind: gitopsv1.GroupVersion.Group,
 	capiKind:                   capiGroup,
@@ -44,7 +44,7 @@ var groupOf = map[string]string{
 	configMapKind:              "",
 }
 
-// Reference names an object that stands for a cluster. The zero value names none.
+// Reference refers to an object that represents a cluster. The zero value refers to none.
 type Reference struct {
 	Kind string
 	types.NamespacedName
@@ -52,8 +52,8 @@ type Reference struct {
 
 func (r Reference) String() string { return r.Kind + " " + r.NamespacedName.String() }
 
-// ReferenceOf returns which object a Pipeline of a namespace means by a clusterRef. References to other namespaces can be denied. An error is a
-// *Refusal.
+// ReferenceOf resolves the clusterRef of a Pipeline in a namespace. References to other namespaces can be disabled. Its
+// error is a *Refusal.
 func ReferenceOf(clusterRef *pipelinesv1.CrossNamespaceClusterReference, namespace string, noCrossNamespaceRefs bool) (Reference, error) {
 	ref := Reference{Kind: clusterRef.Kind, NamespacedName: types.NamespacedName{Namespace: clusterRef.Namespace, Name: clusterRef.Name}}
 	if ref.Namespace == "" {
@@ -79,7 +79,7 @@ func ReferenceOf(clusterRef *pipelinesv1.CrossNamespaceClusterReference, namespa
 	return ref, nil
 }
 
-// IsName reports whether a namespace or name is valid, so that it can be part of a path.
+// IsName reports whether the name of an object or namespace is valid, so it can be part of a path.
 func IsName(name string) bool {
 	return name != "" && len(validation.IsDNS1123Subdomain(name)) == 0
 }

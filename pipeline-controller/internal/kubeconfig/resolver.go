@@ -37,23 +37,24 @@ import (
 // +kubebuilder:rbac:groups=gitops.weave.works,resources=gitopsclusters,verbs=get
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get
 
-// capiSuffix is what Cluster API appends to a cluster's name for that of the Secret with its kubeconfig.
+// capiSuffix is the suffix that Cluster API adds to a cluster's name for the Secret with its kubeconfig.
 const capiSuffix = "-kubeconfig"
 
-// Resolver finds the Kubeconfig of the cluster that an object stands for. Objects are read one by one, past any cache: the controller may
-// not list Secrets, and the kinds need not be installed.
+// Resolver returns the Kubeconfig of the cluster that an object represents. It reads objects one by one, without a
+// cache: the controller is not allowed to list Secrets, and the kinds may not be installed.
 type Resolver struct {
-	// Client reads objects past any cache, and makes tokens for ServiceAccounts. It knows GitopsClusters and the core group.
+	// Client reads objects without a cache, and creates tokens for ServiceAccounts. Its scheme has GitopsClusters and
+	// the core group.
 	Client client.Client
-	// Mapper knows which kinds there are.
+	// Mapper returns the installed kinds.
 	Mapper apimeta.RESTMapper
 }
 
-// Refusal is a definite answer: there is no Kubeconfig that may be used.
+// Refusal is a definite error: there is no Kubeconfig that can be used.
 type Refusal struct {
-	// Reason is one of a pipelinesv1.TargetStatus.
+	// Reason is one of the reasons of a pipelinesv1.TargetStatus.
 	Reason string
-	// Message is the same each time for the same cause, and quotes nothing that is secret.
+	// Message is always the same for the same cause, and contains no secrets.
 	Message string
 }
 
@@ -63,15 +64,16 @@ func refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Version is that of what a Kubeconfig was made from, so that it is made again only when that has changed. The zero value is none.
+// Version identifies the objects that a Kubeconfig was made from. It is made again only when they have changed. The
+// zero value is none.
 type Version struct {
 	// from is the Secret or ConfigMap.
 	from objectVersion
-	// account is the ServiceAccount that a ConfigMap names.
+	// account is the ServiceAccount of a ConfigMap.
 	account objectVersion
 }
 
-// objectVersion is an object as it was at some time.
+// objectVersion identifies an object at a point in time.
 type objectVersion struct {
 	types.NamespacedName
 	uid             types.UID
@@ -82,8 +84,9 @@ func versionOf(obj client.Object) objectVersion {
 	return objectVersion{client.ObjectKeyFromObject(obj), obj.GetUID(), obj.GetResourceVersion()}
 }
 
-// Resolve returns the Kubeconfig of a cluster, with its Version. It is nil if the Version is the same as before. An error that is a *Refusal
-// is a definite answer, also with a Version if it is about the content; with any other one, the API server doesn't tell.
+// Resolve returns the Kubeconfig of a cluster, with its Version. The Kubeconfig is nil if the Version has not changed.
+// An error that is a *Refusal is definite, and comes with a Version if it is about the content. With any other error,
+// the result is unknown.
 func (r *Resolver) Resolve(ctx context.Context, ref Reference, before Version) (*Kubeconfig, Version, error) {
 	if ref.Kind == configMapKind {
 		return r.resolveIdentity(ctx, ref.NamespacedName, before)
@@ -95,7 +98,7 @@ func (r *Resolver) Resolve(ctx context.Context, ref Reference, before Version) (
 	if !IsName(secret.Name) {
 		return nil, Version{}, refuse(pipelinesv1.SecretNotFoundReason, "%s does not name its Secret by a valid name", ref)
 	}
-	// The metadata is enough to know that nothing has changed.
+	// The metadata is sufficient to detect changes.
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(secretKind))
 	if err := r.get(ctx, secret, metadata, pipelinesv1.SecretNotFoundReason); err != nil {
@@ -117,7 +120,7 @@ func (r *Resolver) Resolve(ctx context.Context, ref Reference, before Version) (
 	return config, now, nil
 }
 
-// secretOf returns which Secret holds the kubeconfig.
+// secretOf returns the name of the Secret with the kubeconfig.
 func (r *Resolver) secretOf(ctx context.Context, ref Reference) (types.NamespacedName, error) {
 	byConvention := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name + capiSuffix}
 	switch ref.Kind {
@@ -143,7 +146,7 @@ func (r *Resolver) secretOf(ctx context.Context, ref Reference) (types.Namespace
 	return types.NamespacedName{}, refuse(pipelinesv1.SecretNotFoundReason, "%s has neither 'secretRef' nor 'capiClusterRef'", ref)
 }
 
-// capiCluster checks that there is a Cluster of Cluster API of that name, in whichever version it is served.
+// capiCluster checks that the Cluster of Cluster API exists, in any served version.
 func (r *Resolver) capiCluster(ctx context.Context, name types.NamespacedName) error {
 	mapping, err := r.Mapper.RESTMapping(schema.GroupKind{Group: capiGroup, Kind: capiKind})
 	if apimeta.IsNoMatchError(err) {
@@ -157,7 +160,7 @@ func (r *Resolver) capiCluster(ctx context.Context, name types.NamespacedName) e
 	return r.get(ctx, name, metadata, pipelinesv1.ClusterNotFoundReason)
 }
 
-// get reads an object. That it does not exist is a definite answer, for which the reason is given.
+// get reads an object. If it does not exist, the error is a *Refusal with the given reason.
 func (r *Resolver) get(ctx context.Context, name types.NamespacedName, obj client.Object, missing string) error {
 	kind := kindOf(obj)
 	err := r.Client.Get(ctx, name, obj)

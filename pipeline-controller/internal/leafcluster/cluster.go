@@ -34,36 +34,36 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
-// want is that a Pipeline wants to know of an object of a cluster.
+// want is the subscription of a Pipeline to an object of a cluster.
 type want struct {
 	pipeline types.NamespacedName
 	watch    watchKey
 	object   types.NamespacedName
 }
 
-// cluster is an object that stands for a cluster and that some Pipeline names. It looks after the kubeconfig: from where it is, through
-// every change, to the connection that is made from it. The management cluster is one too, whose connection is given.
+// cluster is an object that represents a cluster and that some Pipeline refers to. It resolves the kubeconfig, follows
+// its changes, and manages the connection. The management cluster is one too, with a given connection.
 type cluster struct {
 	ref         kubeconfig.Reference
 	connections *connections
 	enqueue     enqueue
-	// lookup has the object be looked up again soon.
+	// lookup triggers a lookup of the object.
 	lookup chan struct{}
-	// stop ends run; nil for the management cluster. Guarded by Clusters.mu.
+	// stop stops run; nil for the management cluster. Guarded by Clusters.mu.
 	stop context.CancelFunc
-	// started is when the object was first named.
+	// started is the time of the first reference to the object.
 	started time.Time
 
 	mu sync.Mutex
-	// wants has what is wanted of the cluster. Guarded by mu.
+	// wants contains the subscriptions to the cluster. Guarded by mu.
 	wants map[want]struct{}
-	// ended is true once nothing is wanted any more. Guarded by mu.
+	// ended is true once there are no subscriptions left. Guarded by mu.
 	ended bool
 	// connection is nil while there is no kubeconfig. Guarded by mu.
 	connection *connection
-	// failure is why there is none; nil before the object was first looked up. Guarded by mu.
+	// failure is the reason why there is none; nil before the first lookup. Guarded by mu.
 	failure *failure
-	// sessions counts those of former connections. Guarded by mu.
+	// sessions counts those of earlier connections. Guarded by mu.
 	sessions int
 }
 
@@ -74,23 +74,23 @@ func newCluster(ref kubeconfig.Reference, connections *connections, enqueue enqu
 	}
 }
 
-// run looks the object up from time to time, and when there is reason to.
+// run looks up the object at intervals, and when triggered.
 func (c *cluster) run(ctx context.Context, resolver *kubeconfig.Resolver, lookups *lookups, timing Timing) {
 	var known kubeconfig.Version
 	for lookups.wait(ctx, c.namespaces()) == nil {
 		known = c.resolve(ctx, resolver, known)
 		interval := timing.ResolveInterval
 		if known == (kubeconfig.Version{}) {
-			// Somebody is likely to be at work on it.
+			// Someone is probably fixing it.
 			interval /= 4
 		}
-		// Reasons to look it up may come thick and fast.
+		// Triggers may be frequent.
 		pause(ctx, timing.BackoffMin, nil)
 		pause(ctx, wait.Jitter(interval, 0.2), c.lookup)
 	}
 }
 
-// resolve looks the object up and sees to the connection.
+// resolve looks up the object and updates the connection.
 func (c *cluster) resolve(ctx context.Context, resolver *kubeconfig.Resolver, known kubeconfig.Version) kubeconfig.Version {
 	ctx, cancel := context.WithTimeout(ctx, apireader.RequestTimeout)
 	defer cancel()
@@ -116,7 +116,7 @@ func (c *cluster) resolve(ctx context.Context, resolver *kubeconfig.Resolver, kn
 	return now
 }
 
-// connect takes the connection in use, or another one that was made from the same kubeconfig.
+// connect uses the existing connection of the same kubeconfig, or a new one.
 func (c *cluster) connect(connection *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *cluster) connect(connection *connection) {
 	}
 	connection = c.connections.acquire(connection, c)
 	c.releaseLocked()
-	// What became of a connection before it was shared is not counted.
+	// Sessions from before the connection was shared do not count.
 	c.sessions -= max(connection.countSessions()-1, 0)
 	c.connection, c.failure = connection, nil
 	for w := range c.wants {
@@ -134,7 +134,7 @@ func (c *cluster) connect(connection *connection) {
 	c.notifyLocked()
 }
 
-// disconnect does without a connection: there is no kubeconfig to make one from, or it must not be used.
+// disconnect releases the connection: there is no kubeconfig for one, or it must not be used.
 func (c *cluster) disconnect(why *failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *cluster) disconnect(why *failure) {
 	}
 }
 
-// releaseLocked lets go of the connection.
+// releaseLocked releases the connection.
 func (c *cluster) releaseLocked() {
 	connection := c.connection
 	if connection == nil {
@@ -160,14 +160,14 @@ func (c *cluster) releaseLocked() {
 	c.connections.release(connection, c)
 }
 
-// notifyLocked queues the Pipelines that want anything in the cluster.
+// notifyLocked queues the Pipelines that are subscribed to the cluster.
 func (c *cluster) notifyLocked() {
 	for w := range c.wants {
 		c.enqueue(w.pipeline, gatherTime)
 	}
 }
 
-// add notes what a Pipeline wants.
+// add adds a subscription.
 func (c *cluster) add(w want) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +177,7 @@ func (c *cluster) add(w want) {
 	}
 }
 
-// remove notes that it no longer does. The cluster ends if nothing is wanted any more: it reports whether it has.
+// remove removes a subscription, and ends the cluster if none is left. It reports whether it did.
 func (c *cluster) remove(w want) (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +196,7 @@ func (c *cluster) remove(w want) (ended bool) {
 	return true
 }
 
-// find returns the watch of a key, or the state of all that it would see if there is none.
+// find returns the watch of a key. If there is none, it returns the state of all its targets.
 func (c *cluster) find(key watchKey) (*watch, application.State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,7 +209,7 @@ func (c *cluster) find(key watchKey) (*watch, application.State) {
 	return c.connection.find(key)
 }
 
-// refresh has the object be looked up soon, and the API server be connected at once.
+// refresh triggers a lookup of the object and an immediate attempt to connect.
 func (c *cluster) refresh() {
 	c.lookUpSoon()
 	c.mu.Lock()
@@ -219,7 +219,7 @@ func (c *cluster) refresh() {
 	}
 }
 
-// lookUpSoon has the object be looked up again soon. It may be called while any lock is held.
+// lookUpSoon triggers a lookup of the object. It may be called while any lock is held.
 func (c *cluster) lookUpSoon() {
 	select {
 	case c.lookup <- struct{}{}:
@@ -227,7 +227,7 @@ func (c *cluster) lookUpSoon() {
 	}
 }
 
-// namespaces returns those of the Pipelines that want anything of the cluster.
+// namespaces returns the namespaces of the subscribed Pipelines.
 func (c *cluster) namespaces() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

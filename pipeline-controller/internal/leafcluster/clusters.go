@@ -36,23 +36,26 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
-// Timing says how long things take. The zero value of each is the default.
+// Timing contains intervals and timeouts. Zero values are replaced by the defaults.
 type Timing struct {
-	// ProbeInterval is how often an API server is asked for a sign of life. Default: 10s.
+	// ProbeInterval is the interval of probes of an API server. Default: 10s.
 	ProbeInterval time.Duration
-	// ProbeTimeout is how long it may take to answer. Default: 5s.
+	// ProbeTimeout is the timeout of a probe. Default: 5s.
 	ProbeTimeout time.Duration
-	// Grace is for how long what was last seen of a target holds while nothing more is heard of it. Default: 30s.
+	// Grace is how long the last observed state of a target remains valid without contact. Default: 30s.
 	Grace time.Duration
-	// ResolveInterval is how often the object that stands for a cluster, and its Secret, are looked at. Default: 30s.
+	// ResolveInterval is the interval of lookups of the object that represents a cluster, and its Secret. Default: 30s.
 	ResolveInterval time.Duration
-	// BackoffMin and BackoffMax bound the wait after a failure. Default: 1s and 30s.
+	// BackoffMin and BackoffMax limit the wait after a failure. Default: 1s and 30s.
 	BackoffMin, BackoffMax time.Duration
-	// Connects is how many first attempts to connect are made at once, and how many repeated ones. Default: 16.
+	// Connects is the maximum number of concurrent first attempts to connect, and that of repeated attempts. Default:
+	// 16.
 	Connects int
-	// Lookups is how many objects that stand for clusters are looked up, with their Secrets, in a second. Default: 50.
+	// Lookups is the maximum number of lookups per second of objects that represent clusters, with their Secrets.
+	// Default: 50.
 	Lookups float64
-	// LookupBurst is how many are looked up at once after a pause. Default: as many as a Pipeline can have targets.
+	// LookupBurst is the maximum number of lookups at once after a pause. Default: the maximum number of targets of a
+	// Pipeline.
 	LookupBurst int
 }
 
@@ -80,31 +83,32 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Options say where Clusters finds things.
+// Options are the settings of Clusters.
 type Options struct {
-	// Config and Client reach the API server of the management cluster.
+	// Config and Client for the API server of the management cluster.
 	Config *rest.Config
 	Client *http.Client
-	// Objects reads objects of the management cluster past any cache, and makes tokens for its ServiceAccounts. It knows GitopsClusters
-	// and the core group.
+	// Objects reads objects of the management cluster without a cache, and creates tokens for its ServiceAccounts. Its
+	// scheme has GitopsClusters and the core group.
 	Objects client.Client
-	// Mapper knows which kinds the management cluster has.
+	// Mapper returns the kinds of the management cluster.
 	Mapper apimeta.RESTMapper
-	// Namespace confines what is looked at in the management cluster to one namespace. Default: all.
+	// Namespace is the only namespace of the management cluster that is read. Default: all.
 	Namespace string
-	// NoCrossNamespaceRefs denies clusters that are named in other namespaces than the Pipeline's, and targets in namespaces that don't allow
-	// them by pipelinesv1.AllowFromLabel.
+	// NoCrossNamespaceRefs denies references to clusters in other namespaces than the Pipeline's, and targets in
+	// namespaces that do not allow them with pipelinesv1.AllowFromLabel.
 	NoCrossNamespaceRefs bool
-	// NamespaceLabels reads the labels of a namespace in the management cluster, from a cache. It is called with NoCrossNamespaceRefs only.
+	// NamespaceLabels reads the labels of a namespace in the management cluster from a cache. It is only called if
+	// NoCrossNamespaceRefs is true.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
-	// Timing is how long things take.
+	// Timing contains intervals and timeouts.
 	Timing Timing
 }
 
-// managementCluster is where a target is whose clusterRef names none.
+// managementCluster is the cluster of targets without a clusterRef.
 var managementCluster = kubeconfig.Reference{}
 
-// Clusters reads targets in all clusters. Its methods may be called from several goroutines at once.
+// Clusters reads targets in all clusters. It is safe for concurrent use.
 type Clusters struct {
 	locator     *locator
 	resolver    *kubeconfig.Resolver
@@ -113,20 +117,20 @@ type Clusters struct {
 	management  *connection
 	timing      Timing
 
-	// ctx and queue are those of the controller. They are set by Start, before anything else begins.
+	// ctx and queue of the controller. They are set by Start, before everything else.
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	// goroutines counts those of clusters and connections.
 	goroutines sync.WaitGroup
 
 	mu sync.Mutex
-	// wanted has what each Pipeline has declared. Guarded by mu.
+	// wanted contains the declarations of each Pipeline. Guarded by mu.
 	wanted map[types.NamespacedName]wanted
-	// clusters has those that a target is in. Guarded by mu.
+	// clusters that targets are in. Guarded by mu.
 	clusters map[kubeconfig.Reference]*cluster
 }
 
-// wanted is what a Pipeline wants to know of.
+// wanted is what a Pipeline has declared.
 type wanted struct {
 	targets, sources map[targetKey]struct{}
 }
@@ -138,7 +142,7 @@ func (w wanted) all() map[targetKey]struct{} {
 	return all
 }
 
-// New returns Clusters that watch nothing yet.
+// New returns Clusters without any watches.
 func New(options Options) (*Clusters, error) {
 	timing := options.Timing.withDefaults()
 	c := &Clusters{
@@ -157,8 +161,8 @@ func New(options Options) (*Clusters, error) {
 	return c, err
 }
 
-// Start makes it a source of the controller of Pipelines: a change of a target queues the Pipelines that want it. Everything ends with
-// the context.
+// Start implements source.Source for the controller of Pipelines: a change of a target queues the Pipelines that want
+// it. Everything stops when the context is cancelled.
 func (c *Clusters) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,22 +171,23 @@ func (c *Clusters) Start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	return nil
 }
 
-// begin has something run until the returned function is called, or the context of Start ends.
+// begin runs a function in a goroutine until the returned function is called, or the context of Start is cancelled.
 func (c *Clusters) begin(run func(context.Context)) (stop context.CancelFunc) {
 	ctx, stop := context.WithCancel(c.ctx)
 	c.goroutines.Go(func() { run(ctx) })
 	return stop
 }
 
-// enqueue has a Pipeline be reconciled after a while. It may be called while any lock is held.
+// enqueue queues a Pipeline after a delay. It may be called while any lock is held.
 func (c *Clusters) enqueue(pipeline types.NamespacedName, after time.Duration) {
 	c.queue.AddAfter(reconcile.Request{NamespacedName: pipeline}, after)
 }
 
-// Wait returns when everything has ended after the context of Start.
+// Wait waits until everything has stopped after the context of Start was cancelled.
 func (c *Clusters) Wait() { c.goroutines.Wait() }
 
-// Want declares all targets that the Pipeline has and may refer to. What it wanted before and no longer does is let go of, and ends unless others want it.
+// Want declares all targets of the Pipeline that it is allowed to refer to. Watches and connections that no Pipeline
+// needs any longer end.
 func (c *Clusters) Want(ctx context.Context, pipeline *pipelinesv1.Pipeline) {
 	targets := map[targetKey]struct{}{}
 	for _, env := range pipeline.Spec.Environments {
@@ -195,7 +200,7 @@ func (c *Clusters) Want(ctx context.Context, pipeline *pipelinesv1.Pipeline) {
 	c.update(client.ObjectKeyFromObject(pipeline), func(w *wanted) { w.targets = targets })
 }
 
-// ReadSources declares all sources that are looked at for the Pipeline, and returns their states, as Read does.
+// ReadSources declares all sources that are read for the Pipeline, and returns their states like Read.
 func (c *Clusters) ReadSources(ctx context.Context, pipeline *pipelinesv1.Pipeline, of []application.SourceOf) []application.State {
 	keys, refused, sources := make([]targetKey, len(of)), make([]*failure, len(of)), map[targetKey]struct{}{}
 	for i, one := range of {
@@ -211,12 +216,12 @@ func (c *Clusters) ReadSources(ctx context.Context, pipeline *pipelinesv1.Pipeli
 	return states
 }
 
-// Forget declares that the Pipeline of that name has no targets any more.
+// Forget declares that the Pipeline has no targets any longer.
 func (c *Clusters) Forget(pipeline types.NamespacedName) {
 	c.update(pipeline, func(w *wanted) { *w = wanted{} })
 }
 
-// update changes what a Pipeline wants.
+// update replaces the declarations of a Pipeline.
 func (c *Clusters) update(pipeline types.NamespacedName, change func(*wanted)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,7 +239,7 @@ func (c *Clusters) update(pipeline types.NamespacedName, change func(*wanted)) {
 }
 
 func (c *Clusters) exchangeLocked(pipeline types.NamespacedName, before, now map[targetKey]struct{}) {
-	// What is wanted still, and by this Pipeline alone, must not end in between.
+	// A target that remains, and that only this Pipeline wants, must not end in between.
 	for key := range now {
 		if _, had := before[key]; !had {
 			c.addLocked(key.cluster, want{pipeline, key.watch, key.object})
@@ -247,7 +252,7 @@ func (c *Clusters) exchangeLocked(pipeline types.NamespacedName, before, now map
 	}
 }
 
-// addLocked notes what is wanted of a cluster, which begins to be looked up if it is new.
+// addLocked adds a subscription to a cluster. A new cluster is looked up.
 func (c *Clusters) addLocked(ref kubeconfig.Reference, w want) {
 	if known := c.clusters[ref]; known != nil {
 		known.add(w)
@@ -264,7 +269,8 @@ func (c *Clusters) addLocked(ref kubeconfig.Reference, w want) {
 	added.stop = c.begin(func(ctx context.Context) { added.run(ctx, c.resolver, c.lookups, c.timing) })
 }
 
-// Refresh has the clusters of the Pipeline's targets be looked up, and be connected, at once. Somebody waits for it.
+// Refresh triggers a lookup of the clusters of the Pipeline's targets and an attempt to connect, because a person waits
+// for it.
 func (c *Clusters) Refresh(pipeline types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,8 +279,9 @@ func (c *Clusters) Refresh(pipeline types.NamespacedName) {
 	}
 }
 
-// Read returns the state of a target that was declared with Want. It never waits for a connection, nor for a watch to begin. Only in the
-// management cluster, whose API server has to answer anyway, the object is read one by one until the watch has begun.
+// Read returns the state of a target that was declared with Want. It never waits for a connection or for the start of a
+// watch. Only in the management cluster, whose API server must respond anyway, it reads the object itself until the
+// watch has started.
 func (c *Clusters) Read(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) application.State {
 	key, refused := c.locator.locate(ctx, pipeline, t)
 	return c.read(ctx, key, refused)
@@ -294,7 +301,7 @@ func (c *Clusters) read(ctx context.Context, key targetKey, refused *failure) ap
 	return state
 }
 
-// find returns the watch that a target is seen by, or the state of the target if there is none.
+// find returns the watch that includes a target. If there is none, it returns the state of the target.
 func (c *Clusters) find(key targetKey) (*watch, application.State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

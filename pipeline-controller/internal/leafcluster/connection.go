@@ -31,11 +31,11 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
-// lookupPending is the message of a target that was declared a moment ago.
+// lookupPending is the message of a target that was just declared.
 const lookupPending = "lookup pending"
 
-// attempts holds one value for each attempt to connect that is under way. First attempts don't wait for repeated ones, so that any number of
-// clusters that don't answer delays no others.
+// attempts limits the concurrent attempts to connect. First attempts do not wait for repeated ones, so clusters that do
+// not respond never delay others.
 type attempts struct {
 	firsts, repeated chan struct{}
 }
@@ -44,36 +44,36 @@ func newAttempts(atOnce int) *attempts {
 	return &attempts{firsts: make(chan struct{}, atOnce), repeated: make(chan struct{}, atOnce)}
 }
 
-// connection is the tie to one API server with the credentials of one kubeconfig. Clusters whose kubeconfigs are the same to the byte
-// share it, and with it the watches.
+// connection is the connection to one API server with the credentials of one kubeconfig. Clusters with byte-identical
+// kubeconfigs share it and its watches.
 type connection struct {
 	server   *server
 	attempts *attempts
 	enqueue  enqueue
-	// retry ends a wait for the next attempt.
+	// retry ends the wait for the next attempt.
 	retry chan struct{}
-	// started is when the first attempt was to begin.
+	// started is the start of the first attempt.
 	started time.Time
 
 	mu sync.Mutex
-	// users are the clusters that it is for. Guarded by mu.
+	// users are the clusters that use it. Guarded by mu.
 	users map[*cluster]struct{}
-	// watches has those that are wanted. Guarded by mu.
+	// watches that are wanted. Guarded by mu.
 	watches map[watchKey]*watched
 	// session is done when the connection is lost; nil while there is none. Guarded by mu.
 	session context.Context
 	// running counts the watches of the session. Guarded by mu.
 	running *sync.WaitGroup
-	// failure is why there is no session; nil before the first attempt has ended. Guarded by mu.
+	// failure is the reason why there is no session; nil before the first attempt has finished. Guarded by mu.
 	failure *failure
-	// sessions counts how often it was connected. Guarded by mu.
+	// sessions counts successful connects. Guarded by mu.
 	sessions int
 }
 
 // watched is a watch that the connection runs.
 type watched struct {
 	*watch
-	// stop ends it; nil while it doesn't run. Guarded by connection.mu.
+	// stop stops the watch; nil while it is not running. Guarded by connection.mu.
 	stop context.CancelFunc
 }
 
@@ -89,7 +89,7 @@ func newConnection(server *server, attempts *attempts, enqueue enqueue) *connect
 	}
 }
 
-// managementConnection returns the connection to the API server of the cluster that the controller runs in, which takes no turns.
+// managementConnection returns the connection to the cluster of the controller, which does not take turns.
 func managementConnection(config *rest.Config, client *http.Client, enqueue enqueue, timing Timing) (*connection, error) {
 	server, err := managementServer(config, client, timing)
 	if err != nil {
@@ -98,7 +98,7 @@ func managementConnection(config *rest.Config, client *http.Client, enqueue enqu
 	return newConnection(server, nil, enqueue), nil
 }
 
-// leafConnection returns one to the API server of a leaf cluster.
+// leafConnection returns a connection to a leaf cluster.
 func leafConnection(config *kubeconfig.Kubeconfig, attempts *attempts, enqueue enqueue, timing Timing) (*connection, error) {
 	server, err := leafServer(config, timing)
 	if err != nil {
@@ -107,7 +107,7 @@ func leafConnection(config *kubeconfig.Kubeconfig, attempts *attempts, enqueue e
 	return newConnection(server, attempts, enqueue), nil
 }
 
-// madeFrom returns what identifies the kubeconfig. Zero for the management cluster.
+// madeFrom returns the fingerprint of the kubeconfig, or zero for the management cluster.
 func (c *connection) madeFrom() kubeconfig.Fingerprint {
 	if c.server.isLeaf() {
 		return c.server.kubeconfig.Fingerprint
@@ -115,7 +115,7 @@ func (c *connection) madeFrom() kubeconfig.Fingerprint {
 	return kubeconfig.Fingerprint{}
 }
 
-// run connects, keeps the watches running while the server answers, and connects again when it no longer does.
+// run connects, runs the watches while the server responds, and reconnects when it no longer does.
 func (c *connection) run(ctx context.Context) {
 	defer c.server.Close()
 	for failures := 0; ctx.Err() == nil; {
@@ -131,7 +131,7 @@ func (c *connection) run(ctx context.Context) {
 	}
 }
 
-// retryNow ends a wait for the next attempt.
+// retryNow ends the wait for the next attempt.
 func (c *connection) retryNow() {
 	select {
 	case c.retry <- struct{}{}:
@@ -139,7 +139,7 @@ func (c *connection) retryNow() {
 	}
 }
 
-// connect waits for its turn and asks the server for a sign of life.
+// connect waits for its turn and probes the server.
 func (c *connection) connect(ctx context.Context, first bool) error {
 	if !c.server.isLeaf() {
 		return nil
@@ -157,7 +157,7 @@ func (c *connection) connect(ctx context.Context, first bool) error {
 	return c.server.probe(ctx)
 }
 
-// serve runs the watches until the server has not been heard of for too long.
+// serve runs the watches until nothing was received from the server for too long.
 func (c *connection) serve(ctx context.Context) {
 	session, end := context.WithCancel(ctx)
 	running := c.begin(session)
@@ -177,14 +177,14 @@ func (c *connection) serve(ctx context.Context) {
 	}
 }
 
-// begin starts a session with its watches. Pipelines are told by these, when something is known of their targets.
+// begin starts a session with its watches. The watches notify Pipelines once the states of their targets are known.
 func (c *connection) begin(session context.Context) *sync.WaitGroup {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session, c.running, c.failure = session, &sync.WaitGroup{}, nil
 	c.sessions++
 	for _, w := range c.watches {
-		// What was seen in the session before must not be taken for seen in this one.
+		// States from the previous session do not count in this one.
 		w.restart()
 		c.startLocked(w)
 	}
@@ -200,7 +200,7 @@ func (c *connection) endSession() {
 	}
 }
 
-// check has the watches find out whether what they know has become too old.
+// check makes the watches check whether their states have become too old.
 func (c *connection) check(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,7 +209,7 @@ func (c *connection) check(now time.Time) {
 	}
 }
 
-// fail notes why there is no session. Pipelines are told when that is news.
+// fail records why there is no session, and notifies Pipelines if the reason is new.
 func (c *connection) fail(ctx context.Context, err error, since time.Time) {
 	if ctx.Err() != nil {
 		return
@@ -224,20 +224,20 @@ func (c *connection) fail(ctx context.Context, err error, since time.Time) {
 			w.notify()
 		}
 	}
-	// The kubeconfig may have been replaced, for this very reason.
+	// The kubeconfig may have been replaced for this reason.
 	for user := range c.users {
 		user.lookUpSoon()
 	}
 }
 
-// addUser notes that a cluster uses the connection.
+// addUser adds a cluster that uses the connection.
 func (c *connection) addUser(user *cluster) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.users[user] = struct{}{}
 }
 
-// removeUser notes that it no longer does, and returns how many others do.
+// removeUser removes a cluster, and returns the number of remaining ones.
 func (c *connection) removeUser(user *cluster) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +245,7 @@ func (c *connection) removeUser(user *cluster) int {
 	return len(c.users)
 }
 
-// subscribe has a Pipeline be told of changes of an object, and a watch run for that.
+// subscribe subscribes a Pipeline to an object, and starts its watch if necessary.
 func (c *connection) subscribe(key watchKey, object types.NamespacedName, s subscriber) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,7 +260,7 @@ func (c *connection) subscribe(key watchKey, object types.NamespacedName, s subs
 	w.subscribe(object, s)
 }
 
-// unsubscribe ends what runs for a subscriber alone.
+// unsubscribe removes a subscription, and stops its watch if it was the last one.
 func (c *connection) unsubscribe(key watchKey, object types.NamespacedName, s subscriber) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,7 +283,7 @@ func (c *connection) startLocked(w *watched) {
 	})
 }
 
-// find returns the watch of a key, or the state of all that it would see if there is none.
+// find returns the watch of a key. If there is none, it returns the state of all its targets.
 func (c *connection) find(key watchKey) (*watch, application.State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,19 +299,19 @@ func (c *connection) find(key watchKey) (*watch, application.State) {
 	return nil, application.UnknownBecause(pipelinesv1.ConnectingReason, lookupPending, time.Now())
 }
 
-// readObject reads an object past the watch.
+// readObject reads an object without the watch.
 func (c *connection) readObject(ctx context.Context, key watchKey, name types.NamespacedName) application.State {
 	return c.server.readObject(ctx, key, name)
 }
 
-// countSessions returns how often it was connected.
+// countSessions returns the number of successful connects.
 func (c *connection) countSessions() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessions
 }
 
-// figures counts some of the watches: a cluster that shares the connection may have others.
+// figures counts only the given watches: a cluster that shares the connection may have others.
 func (c *connection) figures(keys map[watchKey]struct{}) figures {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -322,13 +322,14 @@ func (c *connection) figures(keys map[watchKey]struct{}) figures {
 	return of
 }
 
-// backoff doubles with each failure, and is spread by half of itself, so that clusters that were cut off together aren't tried together.
+// backoff doubles with each failure and varies by half of itself, so clusters that were disconnected together are not
+// retried together.
 func (c *connection) backoff(failures int) time.Duration {
 	base := c.server.timing.BackoffMin << min(failures, 16)
 	return wait.Jitter(min(base, c.server.timing.BackoffMax), 0.5)
 }
 
-// pause waits, unless it is interrupted.
+// pause waits for a duration, unless it is interrupted.
 func pause(ctx context.Context, wait time.Duration, interrupt <-chan struct{}) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -23,16 +23,16 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
-// connections are those to leaf clusters that are in use. Clusters whose kubeconfigs are the same to the byte share one.
+// connections contains the connections to leaf clusters. Clusters with byte-identical kubeconfigs share one.
 type connections struct {
 	attempts *attempts
 	enqueue  enqueue
 	timing   Timing
-	// begin has something run in a goroutine until stop is called.
+	// begin runs a function in a goroutine until stop is called.
 	begin func(run func(context.Context)) (stop context.CancelFunc)
 
 	mu sync.Mutex
-	// inUse has them by what they were made from. Guarded by mu.
+	// inUse maps fingerprints to connections. Guarded by mu.
 	inUse map[kubeconfig.Fingerprint]inUse
 }
 
@@ -48,13 +48,13 @@ func newConnections(enqueue enqueue, begin func(func(context.Context)) context.C
 	}
 }
 
-// prepare returns a connection that does nothing yet.
+// prepare returns a connection that is not started.
 func (c *connections) prepare(config *kubeconfig.Kubeconfig) (*connection, error) {
 	return leafConnection(config, c.attempts, c.enqueue, c.timing)
 }
 
-// acquire returns the connection for a cluster to use: the one that is in use already with the same kubeconfig, or else the one that was
-// prepared, which begins.
+// acquire returns the connection for a cluster: the existing one for the same kubeconfig, or the prepared one, which is
+// started.
 func (c *connections) acquire(prepared *connection, user *cluster) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,8 @@ func (c *connections) acquire(prepared *connection, user *cluster) *connection {
 	return used.connection
 }
 
-// release has a cluster no longer use a connection. It ends if no other does, but for that to the management cluster.
+// release removes a cluster from a connection. If no other cluster uses it, the connection ends, unless it is that of
+// the management cluster.
 func (c *connections) release(connection *connection, user *cluster) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,31 +14,32 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package leafcluster reads the targets of Pipelines, in the management cluster and in others, from watches that last exactly as
-// long as some Pipeline needs them.
+// Package leafcluster reads the targets of Pipelines, in the management cluster and in leaf clusters. It runs a watch
+// exactly as long as some Pipeline needs it.
 //
-// Each reconcile declares with Want all targets that its Pipeline has; what no Pipeline wants ends. Read tells what is known of a target
-// and never waits: that a cluster is being connected, or can't be reached, is an answer. A change queues the Pipelines that want the
-// target, since Clusters is a source of their controller.
+// Each reconcile declares all targets of its Pipeline with Want. Targets that no Pipeline wants are no longer watched.
+// Read returns the state of a target and never waits: "the cluster is being connected" and "the cluster is unreachable"
+// are states too. Clusters is a source of the controller of Pipelines, so a change of a target queues its Pipelines.
 //
-// There are three things with a life of their own, each with one goroutine:
+// There are three kinds of components, each with one goroutine:
 //
-//   - A cluster is an object that stands for one: a GitopsCluster, a Cluster of Cluster API, a Secret, a ConfigMap. It finds the
-//     kubeconfig, or what is as good, and finds it again from time to time.
-//   - A connection is made from the content of a kubeconfig. It asks the API server for a sign of life at intervals. While there are some,
-//     its watches run; when there have been none for too long, they end, and it is connected anew. Objects that lead to the same
-//     kubeconfig share it, and another kubeconfig is another connection: what was seen through the one before says nothing of it.
-//   - A watch follows the objects of one kind in one namespace, by get, list and watch on that kind there. In the cluster of the
-//     controller, whose roles are ours to ship, it is one kind in all namespaces.
+//   - A cluster is an object that represents one: a GitopsCluster, a Cluster of Cluster API, a Secret or a ConfigMap.
+//     It resolves the kubeconfig, or the identity that replaces it, and repeats that at intervals.
+//   - A connection belongs to the content of a kubeconfig. It probes the API server at intervals. Its watches run while
+//     the server responds. If the server has not responded for too long, the watches stop and it reconnects. Objects
+//     with the same kubeconfig share a connection. Another kubeconfig is another connection, in which the states of the
+//     previous one do not count.
+//   - A watch follows the objects of one kind in one namespace. It needs the verbs get, list and watch on the kind in
+//     that namespace. In the cluster of the controller, whose roles Sluice provides, it watches all namespaces.
 //
-// Clusters, each cluster, each connection and each watch have a lock of their own, which guards the fields that say so and is never held
-// while something is waited for. Locks are taken in this order, where connections, which has those in use, comes before a connection. What is
-// called the other way holds none, or takes none.
+// Clusters, connections, and each cluster, connection and watch have their own locks. Each lock guards the fields whose
+// comments say so, and is never held while waiting. Locks are acquired in the order Clusters, cluster, connections,
+// connection, watch. Calls in the opposite direction are made without a lock, or acquire none.
 //
-// What was last seen of a target holds while nothing more is heard of it, for the time of grace. After that it is unknown, which keeps a
-// promotion from going past it and never causes one. A definite answer counts at once where nothing was known before: that the credentials
-// aren't accepted, that there is no such kind.
+// Without contact, the last state of a target remains valid for the time of grace. After that it is unknown, which
+// blocks promotions to later environments and never causes any. If nothing was known before, a definite error counts
+// immediately, such as rejected credentials or a missing kind.
 //
-// Of an object no more is kept than its application.State. What leaf clusters send is bounded in size, and no text of theirs gets into a
-// message, but for that of the Ready condition.
+// Only the application.State of an object is kept. Responses of leaf clusters are limited in size, and none of their
+// text is used in messages, except that of the Ready condition.
 package leafcluster

@@ -37,13 +37,13 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
-// failure says why targets can't be known.
+// failure is the reason why targets are unknown.
 type failure struct {
-	// reason is one of a pipelinesv1.TargetStatus.
+	// reason is one of the reasons of a pipelinesv1.TargetStatus.
 	reason string
-	// message is the same each time the same thing fails, so that a status that quotes it doesn't change for nothing.
+	// message is always the same for the same failure, so a status that quotes it does not change unnecessarily.
 	message string
-	// since is from when on it has been so.
+	// since is the start of the failure.
 	since time.Time
 }
 
@@ -51,12 +51,12 @@ func failed(reason, format string, args ...any) *failure {
 	return &failure{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// sameAs reports whether a failure is told in the same words as the one before.
+// sameAs reports whether both failures have the same reason and message.
 func (f *failure) sameAs(before *failure) bool {
 	return before != nil && before.reason == f.reason && before.message == f.message
 }
 
-// at dates a failure: from when on the one before it has been so if it is of the same kind, else from a time.
+// at sets the start of the failure: that of the previous failure if it is of the same kind, or the given time.
 func (f *failure) at(before *failure, since time.Time) *failure {
 	dated := *f
 	dated.since = since
@@ -66,7 +66,7 @@ func (f *failure) at(before *failure, since time.Time) *failure {
 	return &dated
 }
 
-// state is that of all targets that can't be known because of the failure.
+// state returns the state of targets that are unknown because of the failure.
 func (f *failure) state() application.State {
 	message := f.message
 	if f.reason == pipelinesv1.UnreachableReason {
@@ -75,8 +75,8 @@ func (f *failure) state() application.State {
 	return application.UnknownBecause(f.reason, message, f.since)
 }
 
-// failureOf says what the failure of a request to a server means. Addresses of our own side, which differ each time, are left out, and
-// so is all that came from the server.
+// failureOf classifies the error of a request to a server. It omits our own addresses, which differ each time, and
+// everything from the server.
 func failureOf(server string, err error) *failure {
 	var refusal *kubeconfig.Refusal
 	var status apierrors.APIStatus
@@ -119,7 +119,7 @@ func isUntrusted(err error) bool {
 	return errors.As(err, &verification) || errors.As(err, &invalid) || errors.As(err, &authority) || errors.As(err, &hostname)
 }
 
-// alertOf returns what the other side of a TLS handshake had against it. The type of an alert is not exported.
+// alertOf returns the alert of the other side of a TLS handshake. The type of alerts is not exported.
 func alertOf(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" && op.Err != nil {
@@ -128,7 +128,7 @@ func alertOf(err error) string {
 	return ""
 }
 
-// causeOfLookup does not quote the error: it may have the addresses of both sides.
+// causeOfLookup does not quote the error, because it may contain the addresses of both sides.
 func causeOfLookup(err *net.DNSError) string {
 	switch {
 	case err.IsNotFound:

@@ -35,18 +35,18 @@ import (
 )
 
 const (
-	// pageSize is how many objects are asked for at once.
+	// pageSize is the number of objects in a page.
 	pageSize = 100
-	// maxObjects bounds what a leaf cluster can have the controller remember of one namespace.
+	// maxObjects limits the objects of one namespace of a leaf cluster that the controller keeps in memory.
 	maxObjects = 10000
 )
 
-// lookUp is what fails when a kind isn't found. The other things that can fail are named by their verbs in RBAC.
+// lookUp is the operation that fails if a kind is not found. Other operations have the names of RBAC verbs.
 const lookUp = "look up"
 
-// run lists and watches until the context ends.
+// run lists and watches until the context is cancelled.
 func (w *watch) run(ctx context.Context) {
-	// Whatever goes wrong is told in the status of the Pipelines concerned. The reflector would log it each time.
+	// Errors are reported in the status of the affected Pipelines. The reflector would log each of them.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	delay := w.server.retries().DelayWithReset(clock.RealClock{}, 2*time.Minute)
 	_ = delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
@@ -55,7 +55,7 @@ func (w *watch) run(ctx context.Context) {
 	})
 }
 
-// follow lists and watches until that fails, or the server has forgotten where the watch stood.
+// follow lists and watches until an error, or until the resourceVersion of the watch has expired.
 func (w *watch) follow(ctx context.Context) {
 	resource, err := w.server.Resource(ctx, w.key.kind)
 	if err != nil {
@@ -66,23 +66,23 @@ func (w *watch) follow(ctx context.Context) {
 	lw := &listerWatcher{watch: w, resource: resource, decoder: application.NewDecoder(resource.Kind, w.key.expr)}
 	reflector := cache.NewReflectorWithOptions(lw, nil, store{w}, cache.ReflectorOptions{Name: resource.String(), Logger: &logger, Backoff: &backoff})
 	reflector.WatchListPageSize = pageSize
-	// Errors have been noted where they arose.
+	// Errors are handled where they occur.
 	_ = reflector.ListAndWatchWithContext(ctx)
 }
 
-// listerWatcher is what the reflector lists and watches with.
+// listerWatcher lists and watches for the reflector.
 type listerWatcher struct {
 	watch    *watch
 	resource apireader.Resource
 	decoder  *application.Decoder
-	// listed counts the objects of the list under way.
+	// listed counts the objects of the current list.
 	listed int
 }
 
 var _ cache.ListerWatcherWithContext = &listerWatcher{}
 
-// IsWatchListSemanticsUnSupported has the reflector list in pages and then watch: that can be bounded, and is the same with servers of
-// all versions.
+// IsWatchListSemanticsUnSupported makes the reflector list in pages and then watch. Pages can be limited, and servers
+// of all versions support them.
 func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
 // List is not called by the reflector.
@@ -95,7 +95,7 @@ func (l *listerWatcher) Watch(options metav1.ListOptions) (apiwatch.Interface, e
 	return l.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext reads a page.
+// ListWithContext returns a page.
 func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	l.watch.unwatched()
 	lists := l.watch.server.lists
@@ -107,7 +107,7 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.List
 	}
 	list, err := l.page(ctx, options)
 	if err != nil {
-		// What was begun may expire, and is begun anew.
+		// The continue token may expire. Then the list starts again.
 		if options.Continue == "" || !apierrors.IsResourceExpired(err) {
 			l.watch.failed(ctx, "list", err)
 		}
@@ -116,7 +116,7 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, options metav1.List
 	return list, nil
 }
 
-// page reads a page of so many objects that a list of all is bounded.
+// page returns a page whose size respects the limit for the whole list.
 func (l *listerWatcher) page(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.Continue == "" {
 		l.listed = 0
@@ -129,7 +129,7 @@ func (l *listerWatcher) page(ctx context.Context, options metav1.ListOptions) (r
 	if err != nil {
 		return nil, err
 	}
-	// A page counts, if it is empty, too: there might be no end to them.
+	// An empty page counts as one object. Otherwise a server could send an endless list of them.
 	if l.listed += max(len(list.Items), 1); l.listed > maxObjects && l.watch.server.isLeaf() {
 		return nil, apireader.ErrTooMany
 	}
@@ -138,7 +138,7 @@ func (l *listerWatcher) page(ctx context.Context, options metav1.ListOptions) (r
 
 func (l *listerWatcher) decode(raw []byte) (runtime.Object, error) { return l.decoder.Decode(raw) }
 
-// WatchWithContext opens a watch.
+// WatchWithContext starts a watch.
 func (l *listerWatcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 	failed := func(err error) { l.watch.failed(ctx, "watch", err) }
 	follower := apireader.Follower{Decode: l.decodeEvent, Failed: failed}
@@ -166,7 +166,7 @@ func (l *listerWatcher) decodeEvent(event apiwatch.EventType, raw []byte) (runti
 	return object, nil
 }
 
-// store is where the reflector puts what it finds.
+// store is the reflector's store.
 type store struct{ watch *watch }
 
 var _ cache.ReflectorStore = store{}
@@ -192,5 +192,5 @@ func (s store) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync is not called without a period for it.
+// Resync is never called, since there is no resync period.
 func (s store) Resync() error { return nil }

@@ -22,22 +22,23 @@ import (
 	"sync"
 )
 
-// lookups has the objects that stand for clusters looked up at a bounded rate, since anybody who may write a Pipeline can name many. The
-// namespaces of Pipelines take turns, so that one with many clusters delays the others by a single lookup each.
+// lookups limits the rate of lookups of the objects that represent clusters, since anyone who can create a Pipeline can
+// name many. The namespaces of Pipelines take turns, so each one with many clusters delays the others by a single
+// lookup.
 type lookups struct {
-	// next waits until the rate allows another lookup. Those who wait are served in the order in which they came.
+	// next waits until the rate allows another lookup. Callers are served in order.
 	next func(context.Context) error
 
 	mu sync.Mutex
-	// lines has those that wait, by namespace. Guarded by mu.
+	// lines contains the waiting lookups by namespace. Guarded by mu.
 	lines map[string]*line
 }
 
-// line is the lookups of a namespace that wait for their turn.
+// line contains the waiting lookups of a namespace.
 type line struct {
-	// waiting is how many they are. Guarded by lookups.mu.
+	// waiting is their number. Guarded by lookups.mu.
 	waiting int
-	// head is held by the first of them. Others receive it in the order in which they came.
+	// head is held by the first one. The others receive it in order.
 	head chan struct{}
 }
 
@@ -45,7 +46,8 @@ func newLookups(next func(context.Context) error) *lookups {
 	return &lookups{next: next, lines: map[string]*line{}}
 }
 
-// wait waits for the turn of a cluster that Pipelines in these namespaces name. There are none once the context has ended.
+// wait waits for the turn of a cluster that Pipelines in these namespaces refer to. It returns immediately if the
+// context is cancelled.
 func (l *lookups) wait(ctx context.Context, namespaces []string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -61,7 +63,7 @@ func (l *lookups) wait(ctx context.Context, namespaces []string) error {
 	}
 }
 
-// join joins the shortest line: who else names the cluster must not delay it.
+// join joins the shortest line: Pipelines of other namespaces that name the cluster must not delay it.
 func (l *lookups) join(namespaces []string) (string, *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -46,7 +46,7 @@ func (c *Clusters) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect tells of each cluster that a Pipeline names. Nothing is told of one that none does any more.
+// Collect reports each cluster that a Pipeline refers to.
 func (c *Clusters) Collect(metrics chan<- prometheus.Metric) {
 	for ref, figures := range c.figures() {
 		labels := []string{ref.Namespace, ref.Name, ref.Kind}
@@ -67,12 +67,12 @@ func (c *Clusters) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// figures are what is told of a cluster.
+// figures are the metrics of a cluster.
 type figures struct {
 	connected        bool
 	contact          time.Time
 	watches, objects int
-	// sessions counts those of former connections too.
+	// sessions includes those of earlier connections.
 	sessions int
 }
 

@@ -35,23 +35,24 @@ import (
 )
 
 const (
-	// listsAtOnce bounds the lists of one API server that are under way at the same time.
+	// listsAtOnce is the maximum number of concurrent lists of one API server.
 	listsAtOnce = 2
-	// liveTimeout bounds a read past the watch.
+	// liveTimeout is the timeout of a read without a watch.
 	liveTimeout = 5 * time.Second
-	// answerGraces is how many times the time of grace the answer to a watch may take to begin. Nothing is heard of changes before. Some
-	// proxies have it begin with the first event, and an API server sends one, if only a bookmark, each minute.
+	// answerGraces is the timeout for the start of the response to a watch, as a multiple of Timing.Grace. No changes
+	// are received before that. Some proxies send the start with the first event, and an API server sends an event, at
+	// least a bookmark, every minute.
 	answerGraces = 3
 )
 
-// server is an API server as one kubeconfig reaches it. Nothing of it changes.
+// server is an API server, as reached with one kubeconfig. It is immutable.
 type server struct {
 	*apireader.Reader
-	// kubeconfig that it was made from; nil for the management cluster.
+	// kubeconfig of the connection; nil for the management cluster.
 	kubeconfig *kubeconfig.Kubeconfig
-	// address and user are the names of the server, and of whom it is asked as, for messages.
+	// address of the server and name of the user, for messages.
 	address, user string
-	// lists holds one value for each list that is under way.
+	// lists contains one value for each running list.
 	lists  chan struct{}
 	timing Timing
 }
@@ -80,22 +81,23 @@ func managementServer(config *rest.Config, client *http.Client, timing Timing) (
 
 func (s *server) isLeaf() bool { return s.kubeconfig != nil }
 
-// answerTime is how long the answer to a watch may take to begin.
+// answerTime returns the timeout for the start of the response to a watch.
 func (s *server) answerTime() time.Duration { return answerGraces * s.timing.Grace }
 
-// retries is the backoff of lists and watches that fail.
+// retries returns the backoff of failed lists and watches.
 func (s *server) retries() wait.Backoff {
 	return wait.Backoff{Duration: s.timing.BackoffMin, Cap: s.timing.BackoffMax, Factor: 2, Jitter: 1, Steps: 10}
 }
 
-// probe asks for a sign of life.
+// probe checks that the server responds.
 func (s *server) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timing.ProbeTimeout)
 	defer cancel()
 	return s.Ping(ctx)
 }
 
-// stillThere returns an error once the server has not been heard of for too long. Each sign of life counts, such as an event of a watch.
+// stillThere returns an error if nothing was received from the server for too long. Everything counts, such as an event
+// of a watch.
 func (s *server) stillThere(ctx context.Context) error {
 	if !s.isLeaf() {
 		return nil
@@ -109,13 +111,14 @@ func (s *server) stillThere(ctx context.Context) error {
 		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		// It may be that only the connections have gone silent, which requests and watches share: something on the way has forgotten them.
+		// Perhaps only the connections are dead, which requests and watches share: something on the way has dropped
+		// them silently.
 		s.Disconnect()
 	}
 	return nil
 }
 
-// readObject reads an object past the watch.
+// readObject reads an object without the watch.
 func (s *server) readObject(ctx context.Context, key watchKey, name types.NamespacedName) application.State {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
@@ -136,7 +139,7 @@ func (s *server) readObject(ctx context.Context, key watchKey, name types.Namesp
 	return s.failedTo("get", key, err).at(nil, now).state()
 }
 
-// failedTo says what it means that objects could not be looked up, listed, watched or read.
+// failedTo returns the failure of an operation on objects: look up, list, watch or read.
 func (s *server) failedTo(do string, key watchKey, err error) *failure {
 	if expired := s.expired(); expired != nil {
 		return expired
@@ -158,7 +161,7 @@ func (s *server) failedTo(do string, key watchKey, err error) *failure {
 	return failureOf(s.address, err)
 }
 
-// wayToAllow says where the rule is that the controller lacks, if there is one to be had.
+// wayToAllow says where the missing RBAC rule can be found, if Sluice provides one.
 func (s *server) wayToAllow(kind schema.GroupVersionKind) string {
 	if s.isLeaf() || !application.IsWorkload(kind.Group) {
 		return ""
@@ -166,7 +169,7 @@ func (s *server) wayToAllow(kind schema.GroupVersionKind) string {
 	return ", see config/components/workloads"
 }
 
-// failureOf says what it means that the server could not be connected.
+// failureOf returns the failure of an attempt to connect.
 func (s *server) failureOf(err error) *failure {
 	if expired := s.expired(); expired != nil {
 		return expired
@@ -174,8 +177,8 @@ func (s *server) failureOf(err error) *failure {
 	return failureOf(s.address, err)
 }
 
-// expired returns that the kubeconfig's certificate has expired, if it has. Servers say so in different ways, if at all: one that does
-// not know who issued the certificate takes the user for nobody, who may not look.
+// expired returns a failure if the kubeconfig's certificate has expired. Servers report this in different ways, if at
+// all: a server that does not know the issuer of the certificate treats the user as anonymous and denies access.
 func (s *server) expired() *failure {
 	if !s.isLeaf() || s.kubeconfig.Expires.IsZero() || time.Now().Before(s.kubeconfig.Expires) {
 		return nil

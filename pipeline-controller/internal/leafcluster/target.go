@@ -32,22 +32,22 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/kubeconfig"
 )
 
-// targetKey identifies an application object: its cluster, the watch that it is seen by there, its namespace and name.
+// targetKey identifies an application object: its cluster, the watch that includes it, its namespace and name.
 type targetKey struct {
 	cluster kubeconfig.Reference
 	watch   watchKey
 	object  types.NamespacedName
 }
 
-// locator finds out which objects the targets of Pipelines are.
+// locator resolves the targets of Pipelines to objects.
 type locator struct {
-	// namespace, noCrossNamespaceRefs and namespaceLabels are those of Options.
+	// namespace, noCrossNamespaceRefs and namespaceLabels are the same as in Options.
 	namespace            string
 	noCrossNamespaceRefs bool
 	namespaceLabels      func(ctx context.Context, namespace string) (map[string]string, error)
 }
 
-// locate finds out which object a target of a Pipeline is, or why it is none that may be looked at.
+// locate returns the object of a target, or why it cannot be read.
 func (l *locator) locate(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target) (targetKey, *failure) {
 	app := pipeline.Spec.AppRef
 	key := targetKey{
@@ -58,13 +58,13 @@ func (l *locator) locate(ctx context.Context, pipeline *pipelinesv1.Pipeline, t 
 		return key, failed(pipelinesv1.InvalidTargetReason, "%s", err)
 	}
 	if !kubeconfig.IsName(t.Namespace) || !kubeconfig.IsName(app.Name) {
-		// A namespace that is none would be looked at as all of them.
+		// An empty namespace would mean all namespaces.
 		return key, failed(pipelinesv1.InvalidTargetReason, "the target has no valid namespace and name")
 	}
 	return l.place(ctx, pipeline, t, key)
 }
 
-// locateSource finds out which object the source of a target is, or why it is none that may be looked at.
+// locateSource returns the object of a target's source, or why it cannot be read.
 func (l *locator) locateSource(ctx context.Context, pipeline *pipelinesv1.Pipeline, of application.SourceOf) (targetKey, *failure) {
 	source := of.Source
 	kind, known := source.GroupVersionKind()
@@ -77,11 +77,12 @@ func (l *locator) locateSource(ctx context.Context, pipeline *pipelinesv1.Pipeli
 	})
 }
 
-// place finds out in which cluster an object of a target is, and by which watch it is seen there.
+// place returns the cluster of an object, and the watch that includes it.
 func (l *locator) place(ctx context.Context, pipeline *pipelinesv1.Pipeline, t pipelinesv1.Target, key targetKey) (targetKey, *failure) {
 	if t.ClusterRef == nil {
 		if key.watch.expr == "" {
-			// An expression is somebody's own: what it costs to look at all namespaces must not depend on how many people have thought of one.
+			// Expressions differ between users: the cost of watching all namespaces must not depend on the number of
+			// expressions.
 			key.watch.namespace = l.namespace
 		}
 		return key, l.checkNamespace(ctx, pipeline.Namespace, key.object.Namespace)
@@ -93,8 +94,8 @@ func (l *locator) place(ctx context.Context, pipeline *pipelinesv1.Pipeline, t p
 	return key, nil
 }
 
-// checkNamespace returns why Pipelines of a namespace may have no targets in another one of the management cluster. It does not report whether
-// that exists.
+// checkNamespace returns why Pipelines of a namespace may not have targets in another namespace of the management
+// cluster. The result does not depend on whether that exists.
 func (l *locator) checkNamespace(ctx context.Context, of, in string) *failure {
 	switch {
 	case l.namespace != "" && in != l.namespace:
@@ -113,13 +114,14 @@ func (l *locator) checkNamespace(ctx context.Context, of, in string) *failure {
 	return nil
 }
 
-// checkKind returns why objects of a kind are never looked at, in any cluster.
+// checkKind returns why objects of a kind are never read, in any cluster.
 func checkKind(kind schema.GroupVersionKind) error {
 	switch {
 	case kind.Group == "" && kind.Version == "":
 		return errors.New("spec.appRef.apiVersion is empty, name the API of kind " + kind.Kind)
 	case kind.Group == "":
-		// No such kind is an application. Secrets are one, which nobody should be able to probe through the controller.
+		// None of these kinds is an application. One of them is Secret: nobody must be able to probe Secrets through
+		// the controller.
 		return fmt.Errorf("kind %s in %s is not an application", kind.Kind, kind.Version)
 	case len(validation.IsDNS1123Subdomain(kind.Group)) > 0, len(validation.IsDNS1035Label(kind.Version)) > 0:
 		return fmt.Errorf("%s is not an API version", kind.GroupVersion())

@@ -32,51 +32,53 @@ import (
 )
 
 const (
-	// gatherTime is how long Pipelines wait for further news of a cluster: when one is connected, there is news of all targets in it at once.
+	// gatherTime delays reconciles to gather changes of a cluster: when it connects, the states of all its targets
+	// change at once.
 	gatherTime = 100 * time.Millisecond
-	// flickerTime is longer than Flux's controllers take, as a rule, to look at an application that hasn't changed.
+	// flickerTime is longer than Flux's controllers usually need to reconcile an unchanged application.
 	flickerTime = 5 * time.Second
 )
 
-// enqueue has a Pipeline be reconciled after a while. It may be called while any lock is held.
+// enqueue queues a Pipeline after a delay. It may be called while any lock is held.
 type enqueue func(pipeline types.NamespacedName, after time.Duration)
 
-// watchKey identifies a watch within a cluster: of a kind, as Pipelines name it, in a namespace, with the expression that finds revisions, if
-// there is one. On the management cluster the namespace is empty, unless the controller is confined to one or there is an expression.
+// watchKey identifies a watch within a cluster: the kind as in Pipelines, the namespace, and the expression for
+// revisions, if there is one. In the management cluster the namespace is empty, unless the controller is confined to
+// one or there is an expression.
 type watchKey struct {
 	kind      schema.GroupVersionKind
 	namespace string
 	expr      string
 }
 
-// subscriber is a Pipeline that wants to know of an object, by one of the names that the cluster has.
+// subscriber is a Pipeline that subscribes to an object, by one of the names of its cluster.
 type subscriber struct {
 	cluster  kubeconfig.Reference
 	pipeline types.NamespacedName
 }
 
-// watch knows the states of the objects of a kind in a namespace of a cluster, and for how long they hold. It follows the objects while it
-// runs, which it does for as long as the cluster is connected, and remembers their states beyond that.
+// watch keeps the states of the objects of a kind in a namespace of a cluster, and how long they are valid. It watches
+// the objects while the cluster is connected, and keeps their states when it is not.
 type watch struct {
 	key     watchKey
 	server  *server
 	enqueue enqueue
 
 	mu sync.RWMutex
-	// subscribers has, by the object, who is told of its changes. Guarded by mu.
+	// subscribers of each object. Guarded by mu.
 	subscribers map[types.NamespacedName]map[subscriber]struct{}
-	// states are those of all objects there. Guarded by mu.
+	// states of all objects in the namespace. Guarded by mu.
 	states map[types.NamespacedName]application.State
-	// missing has since when a wanted object is known not to exist. Guarded by mu.
+	// missing contains the times from which wanted objects are known not to exist. Guarded by mu.
 	missing map[types.NamespacedName]time.Time
-	// started is when the session began, or the watch in it, and synced whether it has listed since then. Guarded by mu.
+	// started is the start of the session, or of the watch in it. synced is true once it has listed. Guarded by mu.
 	started time.Time
 	synced  bool
-	// failing is why the objects can't be listed or watched now; nil if they can. Guarded by mu.
+	// failing is the current failure to list or watch, or nil. Guarded by mu.
 	failing *failure
-	// failingSince is from when on they could not, for whatever reason. Guarded by mu.
+	// failingSince is the start of the failures, whatever their reasons. Guarded by mu.
 	failingSince time.Time
-	// notified is the reason for which the states are known not to hold any more, and the Pipelines were told. Guarded by mu.
+	// notified is the reason why the states are no longer valid, as reported to the Pipelines. Guarded by mu.
 	notified string
 }
 
@@ -86,14 +88,14 @@ func newWatch(key watchKey, server *server, enqueue enqueue) *watch {
 	return w
 }
 
-// restart has the states not hold any more until they are listed anew.
+// restart marks the states as invalid until they are listed again.
 func (w *watch) restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.started, w.synced, w.failing, w.notified = time.Now(), false, nil, pipelinesv1.ConnectingReason
 }
 
-// subscribe has a subscriber be told of the changes of an object.
+// subscribe subscribes to an object.
 func (w *watch) subscribe(object types.NamespacedName, s subscriber) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +105,7 @@ func (w *watch) subscribe(object types.NamespacedName, s subscriber) {
 	w.subscribers[object][s] = struct{}{}
 }
 
-// unsubscribe ends that, and returns of how many objects others are told.
+// unsubscribe removes a subscriber, and returns the number of objects with other subscribers.
 func (w *watch) unsubscribe(object types.NamespacedName, s subscriber) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +116,7 @@ func (w *watch) unsubscribe(object types.NamespacedName, s subscriber) int {
 	return len(w.subscribers)
 }
 
-// read returns the state of an object. It is told apart whether there is no such object or whether that isn't known.
+// read returns the state of an object. It distinguishes objects that do not exist from unknown ones.
 func (w *watch) read(name types.NamespacedName) application.State {
 	now := time.Now()
 	w.mu.Lock()
@@ -137,7 +139,7 @@ func (w *watch) read(name types.NamespacedName) application.State {
 	return application.UnknownBecause(pipelinesv1.ObjectNotFoundReason, "it does not exist", w.missing[name])
 }
 
-// begun reports whether the watch has begun, or has had the time to.
+// begun reports whether the watch has started, or has had enough time to start.
 func (w *watch) begun() bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -150,7 +152,7 @@ func (w *watch) objects() int {
 	return len(w.states)
 }
 
-// admit refuses an object that is one too many.
+// admit returns an error if there are too many objects.
 func (w *watch) admit(name types.NamespacedName) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -160,7 +162,7 @@ func (w *watch) admit(name types.NamespacedName) error {
 	return nil
 }
 
-// failed notes that the objects can't be listed or watched. What is known of them holds for a while longer.
+// failed records a failure to list or watch. The states remain valid for the time of grace.
 func (w *watch) failed(ctx context.Context, to string, err error) {
 	if ctx.Err() != nil {
 		return
@@ -176,7 +178,7 @@ func (w *watch) failed(ctx context.Context, to string, err error) {
 	w.checkLocked(now)
 }
 
-// unwatched notes that nothing is heard of changes until a new watch has begun, which may take many pages of a list.
+// unwatched records that no changes are received until a new watch starts, which may take many pages of a list.
 func (w *watch) unwatched() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +188,7 @@ func (w *watch) unwatched() {
 	}
 }
 
-// recovered notes that changes are heard of again.
+// recovered records that changes are received again.
 func (w *watch) recovered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,14 +196,14 @@ func (w *watch) recovered() {
 	w.checkLocked(time.Now())
 }
 
-// check tells the Pipelines if what is known of the objects has become too old.
+// check notifies the Pipelines if the states have become too old.
 func (w *watch) check(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.checkLocked(now)
 }
 
-// checkLocked tells the Pipelines if the states have come to hold or not to hold, or don't hold for another reason.
+// checkLocked notifies the Pipelines if the states have become valid or invalid, or are invalid for another reason.
 func (w *watch) checkLocked(now time.Time) {
 	why := ""
 	if failing := w.failureLocked(now); failing != nil {
@@ -215,7 +217,7 @@ func (w *watch) checkLocked(now time.Time) {
 	}
 }
 
-// failureLocked returns why the states don't hold; nil if they do, or if nothing has failed yet.
+// failureLocked returns why the states are invalid. It is nil if they are valid, or if there was no failure yet.
 func (w *watch) failureLocked(now time.Time) *failure {
 	if w.failing == nil || w.synced && now.Sub(w.failingSince) < w.server.timing.Grace {
 		return nil
@@ -223,7 +225,7 @@ func (w *watch) failureLocked(now time.Time) *failure {
 	return w.failing
 }
 
-// notify queues all Pipelines that are subscribed.
+// notify queues all subscribed Pipelines.
 func (w *watch) notify() {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -238,8 +240,9 @@ func (w *watch) notifyLocked() {
 	}
 }
 
-// changedLocked queues the Pipelines that are subscribed to an object. Flux's controllers make an application Unknown at each interval, and
-// ready again a moment later: if that is all, the Pipelines are left alone for that moment.
+// changedLocked queues the Pipelines that are subscribed to an object. Flux's controllers set the Ready condition of an
+// application to Unknown at each interval, and to True again a moment later. If that is the only change, the Pipelines
+// are not queued during that moment.
 func (w *watch) changedLocked(name types.NamespacedName, before, now application.State) {
 	after := time.Duration(0)
 	if before.Ready && now.Reconciling && before.Revision == now.Revision {
@@ -250,7 +253,7 @@ func (w *watch) changedLocked(name types.NamespacedName, before, now application
 	}
 }
 
-// set takes an object that is new or has changed.
+// set stores an object that is new or has changed.
 func (w *watch) set(object *application.Object) {
 	name, now := object.Key(), w.kept(object)
 	w.mu.Lock()
@@ -263,7 +266,7 @@ func (w *watch) set(object *application.Object) {
 	}
 }
 
-// remove takes an object that is gone.
+// remove removes a deleted object.
 func (w *watch) remove(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,7 +276,7 @@ func (w *watch) remove(name types.NamespacedName) {
 	}
 }
 
-// replace takes all objects that there are.
+// replace stores all existing objects.
 func (w *watch) replace(objects []*application.Object) {
 	states := make(map[types.NamespacedName]application.State, len(objects))
 	for _, object := range objects {
@@ -282,7 +285,7 @@ func (w *watch) replace(objects []*application.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.states
-	// What kept the objects from being watched may do so still.
+	// The cause that prevented the watch may persist.
 	w.states, w.synced = states, true
 	for name := range states {
 		delete(w.missing, name)
@@ -300,7 +303,7 @@ func (w *watch) replace(objects []*application.Object) {
 	}
 }
 
-// kept returns what is remembered of an object.
+// kept returns the state of an object in memory.
 func (w *watch) kept(object *application.Object) application.State {
 	state := object.State
 	if w.server.isLeaf() {

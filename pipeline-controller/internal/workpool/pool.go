@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package workpool runs tasks that wait for Git hosts, apart from the reconciles that ask for them, so that a slow host keeps no
-// Pipeline from being reconciled. Limits per namespace and per host keep one tenant's slow hosts from taking every turn.
+// Package workpool runs tasks that wait for Git hosts, separately from the reconciles that start them, so a slow host
+// does not block reconciles. Limits per namespace and per host prevent one tenant's slow hosts from using all workers.
 package workpool
 
 import (
@@ -32,57 +32,58 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// afterPanic is how long after a task has panicked its Pipeline is queued: it is likely to panic again.
+// afterPanic is the time after which the Pipeline of a task that panicked is queued: the task is likely to panic again.
 const afterPanic = 30 * time.Second
 
-// Limits are how many tasks run at once.
+// Limits are the maximum numbers of concurrent tasks.
 type Limits struct {
-	// Total is how many there are in all.
+	// Total of all tasks.
 	Total int
-	// PerNamespace is how many there are for Pipelines of one namespace.
+	// PerNamespace is the limit for the Pipelines of one namespace.
 	PerNamespace int
-	// PerHost is how many there are on one host.
+	// PerHost is the limit for one host.
 	PerHost int
-	// PerNamespaceAndHost is how many there are on one host for Pipelines of one namespace.
+	// PerNamespaceAndHost is the limit for the Pipelines of one namespace on one host.
 	PerNamespaceAndHost int
 }
 
-// Share returns limits under which one namespace, one host, or one host of a namespace leaves most turns to others.
+// Share returns limits under which one namespace, one host, or one host of a namespace leaves most of the workers to
+// others.
 func Share(total int) Limits {
 	return Limits{Total: total, PerNamespace: max(total/3, 1), PerHost: max(total/2, 1), PerNamespaceAndHost: max(total/6, 1)}
 }
 
-// Task is work for a Pipeline.
+// Task is a unit of work for a Pipeline.
 type Task struct {
-	// Key identifies the task. No two tasks of one key are in the pool at once.
+	// Key identifies the task. The pool never contains two tasks with the same key.
 	Key string
-	// Pipeline is queued when the task has ended.
+	// Pipeline is queued when the task ends.
 	Pipeline types.NamespacedName
-	// Host is what the task may have to wait for. If it is empty, no limit per host applies.
+	// Host that the task may wait for. If it is empty, no limit per host applies.
 	Host string
-	// Run does the work, and returns how long after that the Pipeline is to be queued.
+	// Run does the work, and returns the time after which the Pipeline must be queued.
 	Run func(ctx context.Context) (again time.Duration)
 }
 
 // Pool runs tasks. It is safe for concurrent use.
 type Pool struct {
 	limits Limits
-	// ended counts the goroutines down.
+	// ended waits for the goroutines.
 	ended sync.WaitGroup
 
 	mu sync.Mutex
-	// ctx and queue are those of the controller. They are set by Start.
+	// ctx and queue of the controller. They are set by Start.
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// running has what ends each running task early.
+	// running contains the cancel functions of running tasks.
 	running map[string]context.CancelFunc
-	// waiting are the tasks whose turn is yet to come, the longest waiting one first.
+	// waiting contains the tasks that have not started, oldest first.
 	waiting []Task
 	// busy counts the running tasks of each namespace, each host, and each host of a namespace.
 	busy map[place]int
 }
 
-// place is what has a limit of its own. One of its parts may be empty.
+// place identifies a limit. Either part may be empty.
 type place struct{ namespace, host string }
 
 // New returns an empty Pool.
@@ -90,7 +91,7 @@ func New(limits Limits) *Pool {
 	return &Pool{limits: limits, running: map[string]context.CancelFunc{}, busy: map[place]int{}}
 }
 
-// Start makes it a source of the controller of Pipelines. Tasks end with the context.
+// Start implements source.Source for the controller of Pipelines. Tasks are cancelled with the context.
 func (p *Pool) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,15 +99,16 @@ func (p *Pool) Start(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	return nil
 }
 
-// Drain waits until the context has ended, and then for the tasks that were cut off by that. It keeps a process alive that has yet
-// to record what it did.
+// Drain waits until the context is cancelled, and then for the running tasks. It keeps the process alive until their
+// outcome is recorded.
 func (p *Pool) Drain(ctx context.Context) error {
 	<-ctx.Done()
 	p.ended.Wait()
 	return nil
 }
 
-// Do runs the task, now or when its turn comes, unless there is one of its key. It reports whether that is running.
+// Do runs the task, immediately or when its turn comes, unless there is a task with its key. It reports whether the
+// task is running.
 func (p *Pool) Do(task Task) (running bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +126,7 @@ func (p *Pool) Do(task Task) (running bool) {
 	return true
 }
 
-// Running reports whether the task of a key is running.
+// Running reports whether the task with the key is running.
 func (p *Pool) Running(key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +134,7 @@ func (p *Pool) Running(key string) bool {
 	return ok
 }
 
-// Cancel ends the task of a key early, or removes it if its turn is yet to come.
+// Cancel cancels the task with the key, or removes it if it has not started.
 func (p *Pool) Cancel(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +148,7 @@ func (p *Pool) waitsLocked(key string) bool {
 	return slices.ContainsFunc(p.waiting, func(task Task) bool { return task.Key == key })
 }
 
-// fitsLocked reports whether a task may run now. None begins while the controller stops.
+// fitsLocked reports whether a task may start now. No task starts while the controller stops.
 func (p *Pool) fitsLocked(task Task) bool {
 	if p.ctx.Err() != nil {
 		return false
@@ -182,7 +184,7 @@ func (p *Pool) runLocked(task Task) {
 	})
 }
 
-// run keeps a panic to the task.
+// run recovers from a panic of the task.
 func run(ctx context.Context, task Task) (again time.Duration) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -193,7 +195,7 @@ func run(ctx context.Context, task Task) (again time.Duration) {
 	return task.Run(ctx)
 }
 
-// end makes room for the longest waiting tasks that fit, and queues the Pipeline.
+// end starts the oldest waiting tasks that fit, and queues the Pipeline.
 func (p *Pool) end(task Task, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
