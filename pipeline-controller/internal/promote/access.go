@@ -26,7 +26,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// access is what is needed to reach a promotion's repository.
+// access is the access to a promotion's repository.
 type access struct {
 	host   scm.Host
 	remote git.Remote
@@ -57,7 +57,7 @@ func (p *PullRequests) access(ctx context.Context, promotion Promotion) (access,
 			return access{}, err
 		}
 		remote.Credentials = git.Credentials{Username: scm.AppUsername, Password: string(token)}
-		// Its token is another one each hour. Nobody gets one without the key.
+		// An App's token changes every hour, but only the owner of the private key can get one.
 		remote.Identity = fmt.Sprintf("GitHub App %d/%d %s", secret.app.ID, secret.app.InstallationID, secret.app.Owner)
 	}
 	return access{host: host, remote: remote}, nil

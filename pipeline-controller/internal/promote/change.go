@@ -31,29 +31,29 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 )
 
-// change is what a promotion changes on top of a base.
+// change is the change of a promotion on top of a base.
 type change struct {
-	// commit is the hash of the commit that makes the change; empty if there is nothing to change.
+	// commit is the hash of the commit with the change. It is empty if nothing changes.
 	commit string
-	// baseFiles is a digest of the files that it changes, as they are on the base.
+	// baseFiles is a digest of the changed files as they are on the base.
 	baseFiles string
-	// memory is that of what the commit holds.
+	// memory used by the content of the commit.
 	memory *share
 }
 
-// release gives back its memory. It must be called once the commit is needed no more.
+// release releases the memory. It must be called once the commit is no longer needed.
 func (c change) release() { c.memory.keep(0) }
 
 func (c change) isEmpty() bool { return c.commit == "" }
 
-// isMadeIn notes that the pull request's head is the commit that makes the change.
+// isMadeIn records that the pull request's head is the commit with the change.
 func (c change) isMadeIn(pr *pipelinesv1.PullRequestStatus, checkout *git.Checkout) {
 	pr.HeadCommit, pr.Commit = c.commit, c.commit
 	pr.BaseCommit, pr.BaseFiles = checkout.Base(), c.baseFiles
 }
 
-// change makes the commit that sets the marked fields. It is the checkout's until it is pushed. It must be released, also where
-// there is an error.
+// change creates the commit that sets the marked fields. It only exists in the checkout until it is pushed. The result
+// must be released, even after an error.
 func (p *PullRequests) change(ctx context.Context, checkout *git.Checkout, promotion Promotion) (change, error) {
 	files, err := findMarked(ctx, checkout, promotion.below(), promotion.key())
 	if errors.Is(err, git.ErrPathNotFound) {
@@ -85,13 +85,14 @@ func (p *PullRequests) change(ctx context.Context, checkout *git.Checkout, promo
 	return made, err
 }
 
-// edit is what a file becomes, and the hash of what it was.
+// edit is the new content of a file, and the hash of the old content.
 type edit struct {
 	before  [sha256.Size]byte
 	content []byte
 }
 
-// setMarkers returns the files that change when the fields marked for the promotion's environment are set to its revision.
+// setMarkers returns the files that change when the fields marked for the promotion's environment are set to its
+// revision.
 func setMarkers(files candidates, promotion Promotion) (map[string]edit, error) {
 	key := promotion.key()
 	changes := map[string]edit{}
@@ -125,7 +126,7 @@ func setMarkers(files candidates, promotion Promotion) (map[string]edit, error) 
 	return changes, nil
 }
 
-// below is the path at which markers are looked for, as Git writes it; empty for the whole repository.
+// below returns the path to search for markers in Git's notation. It is empty for the whole repository.
 func (p Promotion) below() string {
 	below := path.Clean(p.Strategy.PullRequest.Path)
 	if below == "." {
@@ -134,7 +135,7 @@ func (p Promotion) below() string {
 	return below
 }
 
-// where tells people where markers are looked for.
+// where describes the path for messages.
 func (p Promotion) where() string {
 	on := "on branch " + p.Strategy.PullRequest.BaseBranch
 	if p.below() == "" {
@@ -149,10 +150,10 @@ func (p Promotion) noPath() error {
 		"and follows no symbolic links", strategy.BaseBranch, strategy.Path)
 }
 
-// pushCommit makes the branch hold the commit. That depends on nothing but the base and the promotion, so that an attempt which
-// was cut off after its push pushes nothing again.
+// pushCommit pushes the commit to the branch. The commit depends only on the base and the promotion, so an attempt that
+// was interrupted after its push pushes nothing again.
 func pushCommit(ctx context.Context, remote git.Remote, checkout *git.Checkout, commit, branch string) error {
-	// Whatever a branch of this name holds is an earlier attempt's, made from an older base.
+	// An existing branch of this name was created by an earlier attempt from an older base.
 	at, _, err := git.RemoteBranch(ctx, remote, branch)
 	if err != nil {
 		return err

@@ -36,12 +36,12 @@ const (
 	revisionTrailer    = "Sluice-Revision"
 	startedTrailer     = "Sluice-Started"
 
-	// slugLength is how much of an environment's name or a revision is shown in a branch's name.
+	// slugLength is the maximum length of an environment's name or a revision in the name of a branch.
 	slugLength = 40
 )
 
-// branch is the name of the promotion's branch. It is a function of the Pipeline's namespace and name, the environment and
-// the revision, and no two of these give the same name: people read the words, the hash keeps them apart.
+// branch returns the name of the promotion's branch. It is a function of the Pipeline's namespace and name, the
+// environment and the revision, and unique for them: the words are for people, the hash makes the name unique.
 func (p Promotion) branch() string {
 	hash := sha256.New()
 	for _, part := range []string{p.Pipeline.Namespace, p.Pipeline.Name, p.Environment, p.Revision} {
@@ -53,7 +53,7 @@ func (p Promotion) branch() string {
 	}, "/")
 }
 
-// slug keeps of a text what may stand anywhere in a Git reference. It is never empty.
+// slug returns the part of text that is valid anywhere in a Git reference. It is never empty.
 func slug(text string) string {
 	kept := strings.Map(func(r rune) rune {
 		switch {
@@ -69,12 +69,12 @@ func slug(text string) string {
 	return kept
 }
 
-// title is the one that the pull requests of this API have always had.
+// title returns the title of the pull request. It is the same as in earlier implementations of this API.
 func (p Promotion) title() string {
 	return fmt.Sprintf("Promote %s in %s to %s", p.Pipeline, p.Environment, revision.Short(p.Revision))
 }
 
-// trailers let programs read what a commit or a pull request is for.
+// trailers identify the promotion of a commit or a pull request for programs.
 func (p Promotion) trailers() string {
 	var text strings.Builder
 	for _, trailer := range [][2]string{
@@ -88,10 +88,10 @@ func (p Promotion) trailers() string {
 	return text.String()
 }
 
-// made reports whether a pull request with this body was made for this very promotion, and not for an earlier one of the same
-// revision into the same environment.
+// made reports whether a pull request with this body was made for this promotion, and not for an earlier one of the
+// same revision into the same environment.
 func (p Promotion) made(body string) bool {
-	// Hosts and people's browsers change line ends, and trim the last one.
+	// Hosts and browsers change line endings, and remove the last one.
 	return strings.Contains(strings.ReplaceAll(body, "\r\n", "\n"), strings.TrimSpace(p.trailers()))
 }
 
@@ -100,7 +100,7 @@ func (p Promotion) commitMessage() string {
 	return fmt.Sprintf("%s\n\n%sSigned-off-by: %s <%s>\n", p.title(), p.trailers(), author.Name, author.Email)
 }
 
-// author is who the promotion's commit is by.
+// author returns the author of the promotion's commit.
 func (p Promotion) author() git.Author {
 	commit := p.Strategy.PullRequest.Commit
 	if commit == nil || commit.Author == nil {
@@ -113,7 +113,7 @@ func (p Promotion) author() git.Author {
 	return author
 }
 
-// body describes the promotion. It is cut to what all hosts take.
+// body returns the description of the pull request. It is cut to a length that all hosts accept.
 func (p Promotion) body() string {
 	body := p.describe(len(p.Checked))
 	for shown := len(p.Checked) - 1; shown >= 0 && utf8.RuneCountInString(body) > scm.MaxBody; shown-- {
@@ -122,7 +122,7 @@ func (p Promotion) body() string {
 	return body
 }
 
-// describe shows so many of the preconditions.
+// describe includes at most that many preconditions.
 func (p Promotion) describe(preconditions int) string {
 	return fmt.Sprintf(`This pull request promotes an application into its next environment.
 
@@ -140,7 +140,7 @@ The commit status %s shows whether the promotion's preconditions are met now.
 %s`, code(p.Pipeline.String()), code(p.Environment), p.from(), code(p.Revision), p.checked(preconditions), code(scm.StatusContext), "```text\n"+p.trailers()+"```\n")
 }
 
-// from shows what the environment runs.
+// from lists the revisions that the environment runs.
 func (p Promotion) from() string {
 	if len(p.Running) == 0 {
 		return "nothing yet"
@@ -148,7 +148,7 @@ func (p Promotion) from() string {
 	return code(cut(strings.Join(p.Running, ", ")))
 }
 
-// checked lists what the promotion has waited for, so many of it, and the pull request whose place it takes.
+// checked lists at most that many preconditions, and the pull request that this one replaces.
 func (p Promotion) checked(preconditions int) string {
 	var lines strings.Builder
 	for _, precondition := range p.Checked[:preconditions] {
@@ -166,13 +166,13 @@ func (p Promotion) checked(preconditions int) string {
 	return "Checked before it was opened:\n\n" + lines.String()
 }
 
-// cut leaves of one text what leaves room for others.
+// cut shortens a text, so there is room for others.
 func cut(value string) string { return plaintext.Cut(value, 500) }
 
-// code shows a text of others in Markdown, so that it can be nothing but text.
+// code formats untrusted text in Markdown, so it is only text.
 func code(value string) string { return "`" + text(value) + "`" }
 
-// text drops from a text of others what means something in Markdown, or to the programs that read trailers.
+// text removes characters from untrusted text that have a meaning in Markdown or in trailers.
 func text(value string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || strings.ContainsRune("`|<>[]()*\\\u007f", r) {

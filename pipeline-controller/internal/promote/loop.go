@@ -30,37 +30,40 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// loopGenerations is how many commits of the base branch are looked at, one behind the other.
+// loopGenerations is the maximum number of generations of commits on the base branch that are checked.
 const loopGenerations = 50
 
-// ownMessage matches the message of a commit that Sluice has made, and of what Git hosts make of it: a merge, or a squash. By default these
-// have the commit's own message, the description of the pull request, or at least its title.
+// ownMessage matches the message of Sluice's own commits, and those that Git hosts create from them by a merge or a
+// squash. By default, those contain the message of the commit, the description of the pull request, or at least its
+// title.
 var ownMessage = regexp.MustCompile(`(?m)^[ \t]*` + revisionTrailer + `: |\bPromote [^\s/]+/\S+ in \S+ to \S`)
 
-// isOwn reports whether a commit of that message is Sluice's. A person's revert quotes the title of what it reverts.
+// isOwn reports whether a commit with that message is Sluice's. A revert by a person quotes the title of what it
+// reverts.
 func isOwn(message string) bool {
 	return !strings.HasPrefix(message, "Revert ") && ownMessage.MatchString(message)
 }
 
-// Earlier is what the Pipeline has promoted before.
+// Earlier contains the earlier promotions of the Pipeline.
 type Earlier struct {
-	// Promoted are the revisions by their commits, and Merged the pull requests' addresses by the commits that their merges have made.
+	// Promoted maps commits to promoted revisions, and Merged maps merge commits to URLs of pull requests.
 	Promoted, Merged map[string]string
 }
 
-// ancestry looks commits of the base branch up.
+// ancestry looks up commits of the base branch.
 type ancestry struct {
 	*PullRequests
 	checkout  *git.Checkout
 	to        access
 	promotion Promotion
-	// history is fetched when it is needed first, and stays nil where the host does not give it.
+	// history is fetched when it is first needed. It remains nil if the host does not provide it.
 	history *git.History
 	asked   bool
 }
 
-// loop returns the revision to which that of the promotion adds nothing but Sluice's own commits, if it was promoted before. It is empty if
-// there is none: the first environment then follows something else than the branch that promotions are merged into, or has a real change.
+// loop returns the previously promoted revision, if the promotion's revision adds nothing to it but Sluice's own
+// commits. Otherwise it returns "": either the first environment does not track the branch that promotions are merged
+// into, or there is a real change.
 func (p *PullRequests) loop(ctx context.Context, to access, checkout *git.Checkout, promotion Promotion) (_ string, err error) {
 	commit, ok := revision.Commit(promotion.Revision)
 	if !ok || len(promotion.Earlier.Promoted) == 0 {
@@ -84,7 +87,7 @@ func (p *PullRequests) loop(ctx context.Context, to access, checkout *git.Checko
 	return "", nil
 }
 
-// isOwn reports whether a commit adds nothing to its first parent but what Sluice has committed.
+// isOwn reports whether a commit adds nothing to its first parent but Sluice's own commits.
 func (a *ancestry) isOwn(ctx context.Context, hash string, commit git.Commit) (bool, error) {
 	if _, ok := a.promotion.Earlier.Merged[hash]; ok {
 		return true, nil
@@ -95,7 +98,7 @@ func (a *ancestry) isOwn(ctx context.Context, hash string, commit git.Commit) (b
 		if err != nil {
 			return false, err
 		}
-		// What else somebody has pushed to the pull request's branch is a change.
+		// Commits that others pushed to the pull request's branch are changes.
 		if found {
 			own = isOwn(merged.Message)
 		}
@@ -103,7 +106,7 @@ func (a *ancestry) isOwn(ctx context.Context, hash string, commit git.Commit) (b
 	return own, nil
 }
 
-// commit returns a commit, and whether it is among the newest of the base branch.
+// commit returns a commit, and whether it is one of the newest of the base branch.
 func (a *ancestry) commit(ctx context.Context, hash string) (git.Commit, bool, error) {
 	if hash == a.checkout.Base() {
 		tip, err := a.checkout.Tip()
@@ -136,7 +139,7 @@ func (a *ancestry) close() error {
 // isCommit matches the hash of a commit.
 var isCommit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// mergeCommit returns the commit that a merge has made. Anything else that the host says in its place is not kept.
+// mergeCommit returns the merge commit. It drops everything else that the host returns in its place.
 func mergeCommit(pr scm.PullRequest) string {
 	if !isCommit.MatchString(pr.MergeCommit) {
 		return ""
@@ -144,7 +147,7 @@ func mergeCommit(pr scm.PullRequest) string {
 	return pr.MergeCommit
 }
 
-// looped is the message of a promotion that would be one of promotions.
+// looped returns the message of a promotion that would promote its own result.
 func (p Promotion) looped(before string) string {
 	return fmt.Sprintf("it adds nothing but Sluice's own commits to %s, which was promoted before", revision.Short(before))
 }

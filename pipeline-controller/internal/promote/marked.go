@@ -29,30 +29,32 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git"
 )
 
-// The limits on the memory that markers are set in. Whoever may push to a repository decides how much that is.
+// Limits of the memory for setting markers. Otherwise anyone who can push to a repository decides how much is used.
 const (
-	// maxMarked is the size in bytes of all files with markers for one promotion.
+	// maxMarked is the maximum size in bytes of all files with markers for one promotion.
 	maxMarked = 2 * marker.MaxSize
-	// maxMemory is how many bytes of memory all promotions may take together: the largest file, and what some have changed before.
+	// maxMemory is the maximum memory in bytes of all promotions together: enough for the largest file and for some
+	// changed files of other promotions.
 	maxMemory = marker.MaxMemory + 2*keptPerByte*maxMarked
-	// smallMemory is what a promotion may take without being counted, so that ordinary ones never wait for large ones.
+	// smallMemory is the memory that a promotion may use without being counted, so ordinary promotions never wait for
+	// large ones.
 	smallMemory = 4 << 20
-	// keptPerByte is how often a changed file is in memory until it is pushed.
+	// keptPerByte is how many times a changed file is in memory until it is pushed.
 	keptPerByte = 2
-	// memoryPatience is how long a promotion waits for the memory that others have.
+	// memoryPatience is how long a promotion waits for memory.
 	memoryPatience = time.Minute
 )
 
-// candidate is a file that may have markers for a promotion.
+// candidate is a file that may contain markers for a promotion.
 type candidate struct {
 	*git.File
-	// memory is how many bytes of it setting them takes.
+	// memory in bytes for setting its markers.
 	memory int64
 }
 
 type candidates []candidate
 
-// kept is how many bytes of memory the files take once they are changed.
+// kept returns the memory in bytes of the changed files.
 func (f candidates) kept() (bytes int64) {
 	for _, file := range f {
 		bytes += keptPerByte * file.Size
@@ -60,7 +62,7 @@ func (f candidates) kept() (bytes int64) {
 	return bytes
 }
 
-// memory is how many bytes of memory setting the markers takes, in one file after the other.
+// memory returns the memory in bytes for setting the markers in one file after the other.
 func (f candidates) memory() int64 {
 	largest := int64(0)
 	for _, file := range f {
@@ -69,7 +71,7 @@ func (f candidates) memory() int64 {
 	return largest + f.kept()
 }
 
-// findMarked returns the files at a path that may have markers for key. It holds none of them in memory.
+// findMarked returns the files at a path that may contain markers for key. It does not read whole files into memory.
 func findMarked(ctx context.Context, checkout *git.Checkout, below string, key marker.Key) (candidates, error) {
 	var files candidates
 	size := int64(0)
@@ -99,7 +101,7 @@ func findMarked(ctx context.Context, checkout *git.Checkout, below string, key m
 	return files, err
 }
 
-// measure refuses a file that is too large for markers to be set.
+// measure returns an error if a file is too large for setting its markers.
 func measure(ctx context.Context, file *git.File) (candidate, error) {
 	marked := candidate{File: file}
 	if err := marker.CheckSize(file.Size); err != nil {
@@ -115,7 +117,7 @@ func measure(ctx context.Context, file *git.File) (candidate, error) {
 	return marked, marker.CheckMemory(marked.memory)
 }
 
-// stream has read read a file, for as long as ctx lasts.
+// stream calls read with the content of a file, until ctx is cancelled.
 func stream(ctx context.Context, file *git.File, read func(io.Reader) error) error {
 	content, err := file.Open()
 	if err != nil {
@@ -136,12 +138,12 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// memory is what all promotions share.
+// memory is shared by all promotions.
 type memory struct{ free *semaphore.Weighted }
 
 func newMemory() memory { return memory{free: semaphore.NewWeighted(maxMemory)} }
 
-// take waits for so many bytes of memory.
+// take waits for memory.
 func (m memory) take(ctx context.Context, bytes int64) (*share, error) {
 	if bytes <= smallMemory {
 		return nil, nil
@@ -154,13 +156,13 @@ func (m memory) take(ctx context.Context, bytes int64) (*share, error) {
 	return &share{of: m, bytes: bytes}, nil
 }
 
-// share is the memory that one promotion has taken. Nil is what isn't counted.
+// share is the memory of one promotion. It is nil if it is not counted.
 type share struct {
 	of    memory
 	bytes int64
 }
 
-// keep gives back all but so many bytes.
+// keep releases all but the given number of bytes.
 func (s *share) keep(bytes int64) {
 	if s != nil && bytes < s.bytes {
 		s.of.free.Release(s.bytes - bytes)

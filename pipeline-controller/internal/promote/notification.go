@@ -34,19 +34,20 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 )
 
-// PromoteReason is the reason of the event that asks for a promotion.
+// PromoteReason is the reason of the event that requests a promotion.
 const PromoteReason = "Promote"
 
-// Notifications promotes by an event that is posted to Flux's notification-controller. It doesn't go through Flux's event
-// recorder, which posts in the background and tells no one whether that worked.
+// Notifications promotes with events that are sent to Flux's notification-controller. It does not use Flux's event
+// recorder, which sends them in the background and does not report whether that succeeded.
 type Notifications struct {
 	// Address of notification-controller's event endpoint.
 	Address string
-	// Controller is the name under which events are reported.
+	// Controller is the reporting controller of events.
 	Controller string
 }
 
-// Notify posts the promotion's event. It was delivered if the answer is a 2xx, or says that it had been accepted before.
+// Notify sends the promotion's event. The event was delivered if the status code is 2xx, or if the response says that
+// it had been accepted before.
 func (n *Notifications) Notify(ctx context.Context, promotion Promotion, confirm Confirm) plan.Outcome {
 	if err := promotion.validate(); err != nil {
 		return plan.Outcome{Err: err}
@@ -64,7 +65,7 @@ func (n *Notifications) Notify(ctx context.Context, promotion Promotion, confirm
 }
 
 func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
-	// notification-controller drops metadata that isn't prefixed with the API group of the involved object.
+	// notification-controller drops metadata without the API group of the involved object as prefix.
 	prefix := pipelinesv1.GroupVersion.Group + "/"
 	body, err := json.Marshal(eventv1.Event{
 		InvolvedObject: corev1.ObjectReference{
@@ -82,7 +83,8 @@ func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
 			prefix + "pipeline":    promotion.Pipeline.String(),
 			prefix + "environment": promotion.Environment,
 			prefix + "version":     promotion.Revision,
-			// By it notification-controller tells this event from that of an earlier promotion of the same revision.
+			// notification-controller uses the token to distinguish this event from that of an earlier promotion of the
+			// same revision.
 			prefix + eventv1.MetaTokenKey: promotion.Started.UTC().Format(time.RFC3339),
 		},
 		ReportingController: n.Controller,
@@ -112,9 +114,9 @@ func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
 	return nil
 }
 
-// acceptedBefore reports whether notification-controller refuses the event as a duplicate: it accepts one with the same message and
-// token in five minutes. The controller has then died between the event's acceptance and its record. Too many requests of any
-// other kind have no limit of one.
+// acceptedBefore reports whether notification-controller rejects the event as a duplicate: it accepts one event with
+// the same message and token in five minutes. In that case the controller died after the event was accepted and before
+// that was recorded. Other responses with the same status code do not have a limit of 1.
 func acceptedBefore(response *http.Response) bool {
 	return response.StatusCode == http.StatusTooManyRequests && response.Header.Get("X-RateLimit-Limit") == "1"
 }

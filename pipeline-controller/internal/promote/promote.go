@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package promote carries promotions out: by pull request or by notification. Whatever it does in the outside world can be
-// found again, so that an attempt which was cut off is picked up by the next one and nothing happens twice.
+// Package promote runs promotions, by pull request or by notification. Every external change can be found again, so the
+// next attempt continues one that was interrupted, and nothing happens twice.
 package promote
 
 import (
@@ -32,7 +32,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// Promotion is the promotion of one revision into one environment of one Pipeline.
+// Promotion is the promotion of a revision into an environment of a Pipeline.
 type Promotion struct {
 	// Pipeline is the name of the Pipeline.
 	Pipeline types.NamespacedName
@@ -40,30 +40,30 @@ type Promotion struct {
 	Environment string
 	// Revision that is promoted.
 	Revision string
-	// Started is when the promotion was found to be needed. It tells apart promotions of the same revision.
+	// Started is when the promotion was created. It distinguishes promotions of the same revision.
 	Started metav1.Time
-	// Running are the revisions that the environment's targets run now.
+	// Running contains the revisions that the environment's targets run.
 	Running []string
-	// Checked are the preconditions that the promotion has waited for.
+	// Checked contains the preconditions of the promotion.
 	Checked []pipelinesv1.PreconditionStatus
-	// Supersedes is the pull request of another revision that was withdrawn for this promotion; nil if there was none.
+	// Supersedes is the withdrawn pull request of another revision that this promotion replaces, or nil.
 	Supersedes *pipelinesv1.PullRequestStatus
-	// Earlier is what the Pipeline has promoted before.
+	// Earlier promotions of the Pipeline.
 	Earlier Earlier
-	// Strategy is how the promotion is carried out.
+	// Strategy of the promotion.
 	Strategy pipelinesv1.Strategy
 }
 
-// key is what the fields to be set are marked for.
+// key returns the key of the markers.
 func (p Promotion) key() marker.Key {
 	return marker.Key{Namespace: p.Pipeline.Namespace, Pipeline: p.Pipeline.Name, Environment: p.Environment}
 }
 
-// Confirm is asked right before the outside world is touched. It returns why the promotion must not go ahead, or "".
+// Confirm is called right before any external change. It returns why the promotion must not continue, or "".
 type Confirm func(ctx context.Context) (why string, err error)
 
-// validate refuses what a cluster or a Pipeline could slip into a commit message or a pull request, and what can't be seen: who approves
-// has to see what is written.
+// validate rejects values with which a cluster or a Pipeline could forge parts of a commit message or a pull request,
+// and invisible characters: approvers must see what is written.
 func (p Promotion) validate() error {
 	for _, value := range []string{p.Environment, p.Revision} {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {

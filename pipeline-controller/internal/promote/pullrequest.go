@@ -33,29 +33,29 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// defaultAuthor is who promotion commits are by when the Pipeline doesn't say.
+// defaultAuthor is the author of commits if the Pipeline does not define one.
 var defaultAuthor = git.Author{Name: "Sluice", Email: "sluice@noreply.invalid"}
 
-// PullRequests promotes by pull request.
+// PullRequests promotes with pull requests.
 type PullRequests struct {
-	// Secrets reads the Secrets of strategies, one at a time and uncached.
+	// Secrets reads the Secrets of strategies one by one, without a cache.
 	Secrets client.Reader
-	// Hosts opens repositories on their Git hosts.
+	// Hosts opens repositories on Git hosts.
 	Hosts *scm.Hosts
-	// Clones keeps repositories from one promotion to the next.
+	// Clones keeps clones between promotions.
 	Clones *git.Clones
 
 	memory memory
 }
 
-// NewPullRequests returns what promotes by pull request. All promotions of a process must go through the same one, since the memory
-// that they take together is bounded.
+// NewPullRequests returns a PullRequests. All promotions of a process must use the same one, because it limits the
+// memory that they use together.
 func NewPullRequests(secrets client.Reader, hosts *scm.Hosts, clones *git.Clones) *PullRequests {
 	return &PullRequests{Secrets: secrets, Hosts: hosts, Clones: clones, memory: newMemory()}
 }
 
-// Open sees to it that the promotion has a pull request. It takes over one that an earlier attempt has made; otherwise it
-// sets the marked fields on top of the base branch, pushes that as one commit and opens the pull request.
+// Open makes sure that the promotion has a pull request. It adopts one of an earlier attempt. Otherwise it sets the
+// marked fields on top of the base branch, pushes the result as one commit and opens the pull request.
 func (p *PullRequests) Open(ctx context.Context, promotion Promotion, confirm Confirm) plan.Outcome {
 	outcome, err := p.open(ctx, promotion, confirm)
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 	change, err := p.change(ctx, checkout, promotion)
 	defer change.release()
 	if found {
-		// It is Sluice's own as long as it has the commit that Sluice makes; whatever else is there is somebody's.
+		// A branch with exactly the commit that Sluice creates is Sluice's own. Any other content is somebody else's.
 		if err == nil && change.commit == adopted.PullRequest.HeadCommit {
 			change.isMadeIn(adopted.PullRequest, checkout)
 		}
@@ -125,8 +125,8 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 	return outcome, nil
 }
 
-// linkSuccessor tells those who look at the pull request that was withdrawn where it goes on. It is a courtesy: the new one names
-// the old one in any case.
+// linkSuccessor adds a comment to the withdrawn pull request that links the new one. Errors are ignored: the new one
+// refers to the old one anyway.
 func linkSuccessor(ctx context.Context, host scm.Host, promotion Promotion, opened scm.PullRequest) {
 	if promotion.Supersedes == nil {
 		return
@@ -136,7 +136,7 @@ func linkSuccessor(ctx context.Context, host scm.Host, promotion Promotion, open
 	}
 }
 
-// heldAlready is the outcome where there is nothing to change.
+// heldAlready is the outcome if there is nothing to change.
 func heldAlready(promotion Promotion) plan.Outcome {
 	return plan.Outcome{
 		State:   pipelinesv1.PromotionSucceeded,
@@ -144,10 +144,11 @@ func heldAlready(promotion Promotion) plan.Outcome {
 	}
 }
 
-// adopt looks for a pull request that an earlier attempt has made and could not record. An open one of the promotion's branch
-// into its base branch is taken over in any case; one that was merged or closed, or that is to be merged elsewhere, only if it was
-// made for this very promotion: the same revision may have been promoted here before, and people take a branch where they need it.
-// One into the base branch comes before one into another, for which somebody may have copied the description.
+// adopt finds a pull request that an earlier attempt opened but could not record. It adopts any open pull request of
+// the promotion's branch into its base branch. It adopts one that was merged or closed, or that has another base
+// branch, only if it was made for this very promotion: the same revision may have been promoted before, and people
+// reuse branches. A pull request into the base branch takes precedence over one into another branch, whose description
+// may have been copied.
 func adopt(ctx context.Context, host scm.Host, promotion Promotion) (plan.Outcome, bool, error) {
 	found, err := host.Find(ctx, promotion.branch())
 	if err != nil {
@@ -167,7 +168,8 @@ func adopt(ctx context.Context, host scm.Host, promotion Promotion) (plan.Outcom
 	return plan.Outcome{}, false, nil
 }
 
-// created records a pull request, whatever its state: the next look at it sees that it was closed, or merged, and into which branch.
+// created records a pull request in any state: the next poll shows whether it was closed, or merged and into which
+// branch.
 func created(pr scm.PullRequest) plan.Outcome {
 	return plan.Outcome{
 		State:   pipelinesv1.PromotionCreated,
@@ -179,7 +181,7 @@ func created(pr scm.PullRequest) plan.Outcome {
 	}
 }
 
-// Look tells what became of the promotion's pull request.
+// Poll returns the state of the promotion's pull request.
 func (p *PullRequests) Poll(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
 	to, err := p.access(ctx, promotion)
 	if err != nil {
@@ -190,20 +192,21 @@ func (p *PullRequests) Poll(ctx context.Context, promotion Promotion, recorded *
 		outcome := failure(err)
 		return plan.PullRequest{Err: outcome.Err, RetryAt: outcome.RetryAt}
 	}
-	// The Pipeline may name another repository by now, in which the number is somebody else's.
+	// The Pipeline may refer to another repository now, in which the number belongs to another pull request.
 	if pr.Branch != recorded.Branch {
 		return plan.PullRequest{Err: fmt.Errorf("number %d is another pull request in %s: if the Pipeline was moved to this repository, start the promotion anew with the annotation %s",
 			recorded.Number, to.host.CloneURL(), meta.ForceRequestAnnotation)}
 	}
 	what := seen(pr, promotion.Strategy.PullRequest.BaseBranch)
 	if pr.State == scm.StateOpen && what.Err == nil {
-		// Without it the pull request is followed all the same.
+		// Without the commit, the pull request is followed nevertheless.
 		what.BaseCommit, _, _ = git.RemoteBranch(ctx, to.remote, pr.Base)
 	}
 	return what
 }
 
-// seen tells what a pull request has come to, as far as the base branch is concerned: somebody may have given it another one.
+// seen returns the state of a pull request with respect to the base branch, because people can change the base of a
+// pull request.
 func seen(pr scm.PullRequest, base string) plan.PullRequest {
 	elsewhere := pr.Base != base
 	switch {
@@ -219,8 +222,8 @@ func seen(pr scm.PullRequest, base string) plan.PullRequest {
 	return plan.PullRequest{HeadCommit: pr.HeadCommit, Pipeline: pr.Pipeline}
 }
 
-// Renew makes the commit of the pull request anew, on top of the base branch as it is now, if that has changed the files that it
-// changes. Nothing that somebody else has pushed is overwritten.
+// Renew creates the commit of the pull request again, on top of the current base branch, if the changed files have
+// changed there. It never overwrites commits of others.
 func (p *PullRequests) Renew(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, confirm Confirm) plan.Outcome {
 	outcome, err := p.renew(ctx, promotion, recorded, confirm)
 	if err != nil {
@@ -267,7 +270,7 @@ func (p *PullRequests) renew(ctx context.Context, promotion Promotion, recorded 
 	return plan.Outcome{State: pipelinesv1.PromotionCreated, PullRequest: pr}, nil
 }
 
-// tellRenewed states the present where the description of a renewed pull request has come to be of the past. It is a courtesy too.
+// tellRenewed updates the description of a renewed pull request. Errors are ignored.
 func tellRenewed(ctx context.Context, host scm.Host, promotion Promotion, number int) {
 	pr, err := host.Get(ctx, number)
 	if err == nil && !strings.Contains(pr.Body, promotion.from()) {
@@ -278,7 +281,7 @@ func tellRenewed(ctx context.Context, host scm.Host, promotion Promotion, number
 	}
 }
 
-// obsolete closes a pull request that would change nothing any more.
+// obsolete closes a pull request that would no longer change anything.
 func (p *PullRequests) obsolete(ctx context.Context, promotion Promotion) (plan.Outcome, error) {
 	held := heldAlready(promotion)
 	if _, err := p.withdraw(ctx, promotion, held.Message); err != nil {
@@ -301,7 +304,7 @@ func (p *PullRequests) ReportPreconditions(ctx context.Context, promotion Promot
 	return stepTaken(err)
 }
 
-// Merge merges the pull request, unless somebody has pushed to its branch since it was seen.
+// Merge merges the pull request, unless somebody has pushed to its branch since the last poll.
 func (p *PullRequests) Merge(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, confirm Confirm) plan.Outcome {
 	to, err := p.access(ctx, promotion)
 	if err != nil {
@@ -324,7 +327,7 @@ func (p *PullRequests) Merge(ctx context.Context, promotion Promotion, recorded 
 	return stepTaken(to.host.Merge(ctx, int(recorded.Number), method, recorded.HeadCommit))
 }
 
-// stepTaken is the outcome of a step after which the pull request is still the promotion's.
+// stepTaken is the outcome of a step that leaves the promotion's pull request open.
 func stepTaken(err error) plan.Outcome {
 	if err != nil {
 		return failure(err)
@@ -332,8 +335,8 @@ func stepTaken(err error) plan.Outcome {
 	return plan.Outcome{State: pipelinesv1.PromotionCreated}
 }
 
-// Withdraw closes the promotion's open pull request and deletes its branch. It looks for them by the branch, so that it finds
-// those of an attempt whose end was never recorded as well. Why goes into a comment.
+// Withdraw closes the promotion's open pull request and deletes its branch. It finds them by the name of the branch, so
+// it includes those of an attempt whose end was not recorded. Why is added as a comment.
 func (p *PullRequests) Withdraw(ctx context.Context, promotion Promotion, why string) plan.Outcome {
 	outcome, err := p.withdraw(ctx, promotion, why)
 	if err != nil {
@@ -361,7 +364,7 @@ func (p *PullRequests) withdraw(ctx context.Context, promotion Promotion, why st
 				return plan.Outcome{}, err
 			}
 		}
-		// Somebody was faster: the revision is in the base branch now, whatever comes after it.
+		// It was merged in the meantime: the revision is in the base branch now.
 		if seen(pr, promotion.Strategy.PullRequest.BaseBranch).Merged && promotion.made(pr.Body) {
 			outcome = created(pr)
 			outcome.State, outcome.Message = pipelinesv1.PromotionSucceeded, fmt.Sprintf("pull request %s was merged", pr.URL)
@@ -370,7 +373,7 @@ func (p *PullRequests) withdraw(ctx context.Context, promotion Promotion, why st
 	return outcome, deleteBranch(ctx, to.remote, promotion.branch())
 }
 
-// deleteBranch deletes the branch, unless somebody pushes to it at this very moment.
+// deleteBranch deletes the branch, unless somebody pushes to it at the same time.
 func deleteBranch(ctx context.Context, remote git.Remote, branch string) error {
 	at, exists, err := git.RemoteBranch(ctx, remote, branch)
 	if err != nil || !exists {
@@ -382,7 +385,7 @@ func deleteBranch(ctx context.Context, remote git.Remote, branch string) error {
 	return nil
 }
 
-// failure is the outcome of an attempt that failed. A rate limit says itself when to come back.
+// failure is the outcome of a failed attempt. A rate limit includes the time of the next attempt.
 func failure(err error) plan.Outcome {
 	outcome := plan.Outcome{Err: err}
 	var limited *scm.RateLimitedError

@@ -30,22 +30,22 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// gitUser is who a token is of for Git, where the Secret doesn't say.
+// gitUser is the user name for tokens if the Secret has none.
 const gitUser = "git"
 
-// credentials are what a Secret says about access to a Git host.
+// credentials are the content of a Secret for a Git host.
 type credentials struct {
-	// git is for Git; empty where app stands in for it.
+	// git is for Git. It is empty if app replaces it.
 	git git.Credentials
 	// token is for the API.
 	token string
-	// app takes the place of both.
+	// app replaces both.
 	app      *scm.GitHubApp
 	caBundle []byte
 }
 
-// readCredentials reads the Secret of a pull-request strategy. It is read anew for each use and never cached, so that the
-// controller needs no permission to list Secrets, and a mended Secret counts at once.
+// readCredentials reads the Secret of a pull-request strategy. It is read for each use and never cached, so the
+// controller needs no permission to list Secrets, and a corrected Secret takes effect immediately.
 func readCredentials(ctx context.Context, reader client.Reader, name types.NamespacedName) (credentials, error) {
 	var secret corev1.Secret
 	if err := reader.Get(ctx, name, &secret); err != nil {
@@ -80,11 +80,11 @@ func readCredentials(ctx context.Context, reader client.Reader, name types.Names
 		if c.token == "" {
 			return credentials{}, fmt.Errorf("Secret %s has an 'identity' for Git, and no 'token' for the API of the Git host", name)
 		}
-		// For a URL that isn't reached by SSH all the same.
+		// For URLs that are not reached by SSH after all.
 		c.git.Username, c.git.Password = gitUser, c.token
 		return c, nil
 	}
-	// Git hosts take an API token as the password of Git, and the other way round; existing Secrets hold one or both.
+	// Git hosts accept an API token as the password for Git, and vice versa. Existing Secrets contain one or both.
 	if c.token = value("token", "bearerToken", "password"); c.token == "" {
 		return credentials{}, fmt.Errorf("Secret %s has neither 'token' nor 'password'", name)
 	}
@@ -95,7 +95,7 @@ func readCredentials(ctx context.Context, reader client.Reader, name types.Names
 	return c, nil
 }
 
-// readSigner reads the key that signs commits. Without one configured, none are signed.
+// readSigner reads the key that signs commits. It returns nil if none is configured.
 func readSigner(ctx context.Context, reader client.Reader, namespace string, commit *pipelinesv1.CommitSettings) (git.Signer, error) {
 	if commit == nil || commit.SigningKey == nil {
 		return git.Signer{}, nil

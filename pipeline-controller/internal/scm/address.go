@@ -21,8 +21,8 @@ import (
 	"strings"
 )
 
-// WebURL returns the address at which a repository that Git reaches by SSH is found by https, where its host's API is. Any other
-// address is returned as it is.
+// WebURL returns the HTTPS address of a repository that Git reaches by SSH, where the API of its host is. Other
+// addresses are returned unchanged.
 func WebURL(repository string) (web string, bySSH bool) {
 	parsed, err := url.Parse(repository)
 	if err != nil || parsed.Scheme != "ssh" {
@@ -34,7 +34,7 @@ func WebURL(repository string) (web string, bySSH bool) {
 	return "https://" + parsed.Hostname() + parsed.EscapedPath(), true
 }
 
-// SameRepository reports whether two URLs are of one repository, be it by https or by SSH.
+// SameRepository reports whether two URLs, by HTTPS or by SSH, refer to the same repository.
 func SameRepository(a, b string) bool {
 	name := func(repository string) string {
 		parsed, err := url.Parse(repository)
@@ -49,7 +49,8 @@ func SameRepository(a, b string) bool {
 	return name(a) == name(b)
 }
 
-// RepositoryName is the same for all URLs of a repository on a public host. Elsewhere it is the URL: other ports may lead to other hosts.
+// RepositoryName returns the same name for all URLs of a repository on a public host. For other hosts it is the URL:
+// other ports may be other hosts.
 func RepositoryName(repository string) string {
 	parsed, err := url.Parse(repository)
 	if err != nil {
@@ -61,8 +62,8 @@ func RepositoryName(repository string) string {
 	return repository
 }
 
-// HostName names the host of a repository, and its port if it has one of its own. All names of a public host are one. It is empty for
-// what is no URL.
+// HostName returns the name of a repository's host, with its port if it is not the default. All names of a public host
+// return the same. It is empty if the URL is invalid.
 func HostName(repository string) string {
 	parsed, err := url.Parse(repository)
 	if err != nil {
@@ -74,7 +75,7 @@ func HostName(repository string) string {
 	return strings.ToLower(parsed.Host)
 }
 
-// public returns the host and the path by which a repository on a public host is known.
+// public returns the canonical host and path of a repository on a public host.
 func public(address *url.URL) (host, path string, ok bool) {
 	for _, kind := range kinds {
 		if host, path, ok := kind.find(address); ok {
@@ -89,13 +90,13 @@ func publicName(address *url.URL) (string, bool) {
 	return host + trimmed(path), ok
 }
 
-// renamed is a kind's known function for public hosts that keep each path under all their names.
+// renamed is the known function of kinds whose public hosts have the same paths under all their names.
 func renamed(address *url.URL, names map[string]string) (host, path string, ok bool) {
 	host, ok = names[strings.ToLower(address.Hostname())]
 	return host, address.EscapedPath(), ok
 }
 
-// trimmed returns a path without what may stand at its end.
+// trimmed returns a path without optional suffixes.
 func trimmed(path string) string {
 	if decoded, err := url.PathUnescape(path); err == nil {
 		path = decoded

@@ -29,24 +29,25 @@ import (
 )
 
 const (
-	// visualStudio is where organizations that came early to Azure DevOps have hosts of their own.
+	// visualStudio is the domain of older organizations on Azure DevOps.
 	visualStudio = ".visualstudio.com"
-	// azureHost is where organizations are today, and defaultCollection what all of one of before is in.
+	// azureHost is the host of organizations today, and defaultCollection the collection of older ones.
 	azureHost         = "dev.azure.com"
 	defaultCollection = "DefaultCollection"
-	// azureGit stands before the repository in each URL.
+	// azureGit precedes the repository in each URL.
 	azureGit = "_git"
-	// azureClosed is what Azure DevOps calls a thread of comments that nobody needs to resolve.
+	// azureClosed is the state of comment threads that nobody needs to resolve.
 	azureClosed = "closed"
 )
 
-// azureVersions are those of the API, the newest first. Azure DevOps refuses requests without one, and with one that it does not know yet: the
-// service and the Server of 2022.1 know 7.1, that of 2022 knows 7.0, and that of 2020 knows 6.0.
-// https://learn.microsoft.com/rest/api/azure/devops/#api-and-tfs-version-mapping
+// azureVersions are the supported versions of the API, newest first. Azure DevOps rejects requests without a version,
+// and those with one that it does not support yet: the service and Server 2022.1 support 7.1, Server 2022 supports 7.0,
+// and Server 2020 supports 6.0. https://learn.microsoft.com/rest/api/azure/devops/#api-and-tfs-version-mapping
 var azureVersions = []string{"7.1", "7.0", "6.0"}
 
-// azureKind has hosts of their own for SSH, with another form of path. Its service hooks are not signed. They can have a user name, which is
-// anybody's, and a password, which is the key: https://learn.microsoft.com/azure/devops/service-hooks/services/webhooks
+// azureKind has separate hosts for SSH, with another form of path. Its service hooks are not signed. They can have a
+// user name, which is ignored, and a password, which is the key:
+// https://learn.microsoft.com/azure/devops/service-hooks/services/webhooks
 var azureKind = kind{
 	open:  newAzure,
 	known: azureKnown,
@@ -56,7 +57,8 @@ var azureKind = kind{
 	},
 }
 
-// azureKnown returns the path of today, /organization/project/_git/repository, which any organization has. A path of another form stays as it is.
+// azureKnown returns the current form of a path, /organization/project/_git/repository, which every organization has.
+// Other paths are returned unchanged.
 func azureKnown(address *url.URL) (host, path string, ok bool) {
 	name := strings.ToLower(address.Hostname())
 	organization, isOld := strings.CutSuffix(name, visualStudio)
@@ -88,33 +90,33 @@ func azureKnown(address *url.URL) (host, path string, ok bool) {
 	}
 }
 
-// azure is a repository on Azure DevOps, as a service or as a server.
+// azure is a repository on Azure DevOps Services or Server.
 type azure struct {
 	location
 	rest rest
-	// client remembers which version of the API the host knows.
+	// client stores the version of the API that the host supports.
 	client *apiClient
-	// pageSize is how many pull requests are listed at a time. Azure DevOps gives no more than 1000.
+	// pageSize is the number of pull requests in a page. The maximum of Azure DevOps is 1000.
 	pageSize int
 }
 
-// azurePullRequest is a pull request as Azure DevOps has it.
+// azurePullRequest is a pull request in the API of Azure DevOps.
 type azurePullRequest struct {
 	ID          int    `json:"pullRequestId"`
 	Title       string `json:"title"`
 	Description string `json:"description"`
 	// Status is active, completed or abandoned.
 	Status string `json:"status"`
-	// MergeStatus is what a trial of the merge gave, such as conflicts.
+	// MergeStatus is the result of a test merge, such as conflicts.
 	MergeStatus string `json:"mergeStatus"`
-	// MergeFailure is why the last merge failed.
+	// MergeFailure is the error of the last merge.
 	MergeFailure  string      `json:"mergeFailureMessage"`
 	SourceRefName string      `json:"sourceRefName"`
 	TargetRefName string      `json:"targetRefName"`
 	Head          azureCommit `json:"lastMergeSourceCommit"`
-	// Merge is the commit of the last merge: of a trial, until the pull request is completed.
+	// Merge is the commit of the last merge: of a test merge until the pull request is completed.
 	Merge azureCommit `json:"lastMergeCommit"`
-	// ForkSource is set where the branch is another repository's.
+	// ForkSource is set if the branch is in another repository.
 	ForkSource *struct{} `json:"forkSource"`
 }
 
@@ -138,14 +140,14 @@ func newAzure(repository Repository, connect connector) (Host, error) {
 	at.secrets = authenticate.secrets
 	return &azure{location: at, client: api, pageSize: 100, rest: rest{
 		client: api.Client,
-		// Without it, a wrong token is answered with a redirect to a page for signing in.
+		// Without this header, the response to an invalid token is a redirect to a sign-in page.
 		header:  http.Header{"X-TFS-FedAuthRedirect": {"Suppress"}},
 		message: azureMessage, secrets: authenticate.secrets,
 	}}, nil
 }
 
-// locateAzure takes collection/project/_git/repository, and collection/_git/repository of a project of the same name. The
-// collection is an organization, or that of a server.
+// locateAzure parses collection/project/_git/repository, and collection/_git/repository, in which the project has the
+// name of the repository. The collection is an organization, or a collection of a server.
 func locateAzure(repository Repository) (location, error) {
 	const example = "the repository URL is not one of Azure DevOps: give one like https://dev.azure.com/organization/project/_git/repository"
 	root, segments, err := parseURL(repository)
@@ -172,16 +174,16 @@ func locateAzure(repository Repository) (location, error) {
 	return at, nil
 }
 
-// azureCollection returns how many of the segments before _git name the collection.
+// azureCollection returns how many of the path segments before _git name the collection.
 func azureCollection(host string, before []string) int {
 	switch {
 	case host == azureHost:
 		return 1
 	case !strings.HasSuffix(host, visualStudio) && before[0] == "tfs":
-		// Where Team Foundation Server was, and still is by default, a collection follows.
+		// In Team Foundation Server, and still by default, a collection follows.
 		return 2
 	case !strings.HasSuffix(host, visualStudio):
-		// A server has collections below a path of any length. Only of one segment it is clear that the project is left out.
+		// Collections of a server have paths of any length. Only a single segment shows that the project is omitted.
 		return max(1, len(before)-1)
 	case len(before) > 0 && before[0] == defaultCollection:
 		return 1
@@ -190,14 +192,14 @@ func azureCollection(host string, before []string) int {
 	}
 }
 
-// address returns that of something in the repository's API.
+// address returns an address in the repository's API.
 func (h *azure) address(query url.Values, path ...string) *url.URL {
 	address := join(h.root, append([]string{h.owner, "_apis", "git", "repositories", h.name}, path...)...)
 	address.RawQuery = query.Encode()
 	return address
 }
 
-// call makes a request by the newest version of the API that the host knows.
+// call sends a request with the newest version of the API that the host supports.
 func (h *azure) call(ctx context.Context, method string, address *url.URL, body, answer any) error {
 	for {
 		older := h.client.older.Load()
@@ -221,7 +223,8 @@ func (h *azure) pull(number int, path ...string) *url.URL {
 func (h *azure) Find(ctx context.Context, branch string) ([]PullRequest, error) {
 	numbers := map[int]bool{}
 	skip := 0
-	// Newest first, which can't be chosen: one that is opened meanwhile moves others to the next page, where they are seen again.
+	// The order is always newest first. A pull request that is opened meanwhile moves others to the next page, where
+	// they are read again.
 	err := everyPage(func(page int) (int, error) {
 		address := h.address(url.Values{
 			"searchCriteria.status": {"all"}, "searchCriteria.sourceRefName": {"refs/heads/" + branch},
@@ -252,7 +255,7 @@ func (h *azure) Find(ctx context.Context, branch string) ([]PullRequest, error) 
 	}
 	var found found
 	for number := range numbers {
-		// A list has but the first 400 characters of each body.
+		// Lists contain only the first 400 characters of each body.
 		pullRequest, err := h.Get(ctx, number)
 		if err != nil {
 			return nil, err
@@ -310,7 +313,8 @@ func (h *azure) Create(ctx context.Context, wanted NewPullRequest) (PullRequest,
 	return created, nil
 }
 
-// askForReview takes people and groups by their id: their names are on another host, with another permission.
+// askForReview requests reviews from users and groups by their IDs. Their names are on another host, which needs
+// another permission.
 func (h *azure) askForReview(ctx context.Context, number int, reviewer string) error {
 	noVote := map[string]int{"vote": 0}
 	if err := h.call(ctx, http.MethodPut, h.pull(number, "reviewers", reviewer), noVote, nil); err != nil {
@@ -346,8 +350,8 @@ func (h *azure) Comment(ctx context.Context, number int, text string) error {
 	return nil
 }
 
-// SetStatus sets it on the pull request itself, as of the push of the head: the branch policies of Azure DevOps do not look at statuses of
-// commits, and one that is of no push is of all that follow too.
+// SetStatus sets the status of the pull request itself, for the push of its head. The branch policies of Azure DevOps
+// ignore statuses of commits, and a status without a push applies to all later pushes too.
 func (h *azure) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
 	iteration, err := h.iterationOf(ctx, pullRequest)
 	if err != nil {
@@ -368,7 +372,7 @@ func (h *azure) SetStatus(ctx context.Context, pullRequest PullRequest, state St
 	return nil
 }
 
-// iterationOf returns the number of the newest push to the pull request's branch that left it at its head.
+// iterationOf returns the number of the newest push that left the pull request at the commit.
 func (h *azure) iterationOf(ctx context.Context, pullRequest PullRequest) (int, error) {
 	doing := fmt.Sprintf("reading the pushes to pull request %d", pullRequest.Number)
 	var list struct {
@@ -392,14 +396,14 @@ func (h *azure) iterationOf(ctx context.Context, pullRequest PullRequest) (int, 
 	return newest, nil
 }
 
-// Merge has Azure DevOps merge in the background.
+// Merge requests a merge, which Azure DevOps runs in the background.
 func (h *azure) Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error {
 	pullRequest, err := h.get(ctx, number)
 	if err != nil {
 		return err
 	}
 	doing := fmt.Sprintf("merging pull request %d", number)
-	// A conflict would be found in the background, where nobody is told. Until the merge was tried out, there may be one.
+	// A conflict would be found in the background without a report. There may be one until the test merge has finished.
 	if pullRequest.Status != "active" || pullRequest.Head.ID != headCommit ||
 		slices.Contains([]string{"conflicts", "queued", "notSet"}, pullRequest.MergeStatus) {
 		return h.location.failed(doing, ErrNotMergeable, http.StatusOK,
@@ -422,7 +426,7 @@ func (h *azure) Merge(ctx context.Context, number int, method MergeMethod, headC
 		return h.failed(doing, err)
 	}
 	if pullRequest.MergeStatus == "rejectedByPolicy" || pullRequest.MergeStatus == "failure" {
-		// What it was asked for again may fail as before.
+		// A repeated request may fail like the first one.
 		return h.location.failed(doing, ErrNotMergeable, http.StatusOK, fmt.Errorf("the last attempt ended with %s: %s", pullRequest.MergeStatus, pullRequest.MergeFailure))
 	}
 	return nil
@@ -434,14 +438,15 @@ func (h *azure) failed(doing string, err error) error {
 	switch {
 	case status == http.StatusConflict && has(err.Error(), "tf401179"):
 		kind = ErrAlreadyExists
-	// GitPullRequestUpdateRejectedByPolicyException and the like: the token may, but the branch's policies do not agree.
+	// GitPullRequestUpdateRejectedByPolicyException and similar: the token is allowed to, but the branch's policies
+	// reject it.
 	case status == http.StatusForbidden && strings.Contains(azureType(err), "RejectedByPolicyException"):
 		kind = ErrNotMergeable
 	}
 	return h.location.failed(doing, kind, status, err)
 }
 
-// azureType returns what kind of exception was refused with.
+// azureType returns the type of the exception in an error response.
 func azureType(err error) string {
 	var body struct {
 		TypeKey string `json:"typeKey"`

@@ -28,7 +28,8 @@ import (
 	"strings"
 )
 
-// bitbucketKind has no public hosts. Its webhooks: https://confluence.atlassian.com/bitbucketserver/manage-webhooks-938025878.html
+// bitbucketKind has no public hosts. Its webhooks:
+// https://confluence.atlassian.com/bitbucketserver/manage-webhooks-938025878.html
 var bitbucketKind = kind{
 	open:           newBitbucket,
 	gitTakesBearer: true,
@@ -41,11 +42,11 @@ var bitbucketKind = kind{
 type bitbucket struct {
 	location
 	rest rest
-	// pageSize is how many pull requests are listed at a time. Bitbucket gives no more than 1000, if not configured otherwise.
+	// pageSize is the number of pull requests in a page. The default maximum of Bitbucket is 1000.
 	pageSize int
 }
 
-// bitbucketPullRequest is a pull request as Bitbucket has it.
+// bitbucketPullRequest is a pull request in the API of Bitbucket.
 type bitbucketPullRequest struct {
 	ID          int    `json:"id"`
 	Version     int    `json:"version"`
@@ -55,7 +56,7 @@ type bitbucketPullRequest struct {
 	State   string       `json:"state"`
 	FromRef bitbucketRef `json:"fromRef"`
 	ToRef   bitbucketRef `json:"toRef"`
-	// Properties tell of a merge that was not a push of somebody's.
+	// Properties contain the merge commit, unless the merge was a push.
 	Properties struct {
 		MergeCommit struct {
 			ID string `json:"id"`
@@ -99,14 +100,14 @@ func newBitbucket(repository Repository, connect connector) (Host, error) {
 	at.secrets = authenticate.secrets
 	return &bitbucket{location: at, pageSize: 100, rest: rest{
 		client: api.Client,
-		// Bitbucket refuses what a form in somebody's browser could send.
+		// Bitbucket rejects requests that a form in a browser could send.
 		header:  http.Header{"X-Atlassian-Token": {"no-check"}},
 		message: bitbucketMessage, secrets: authenticate.secrets,
 	}}, nil
 }
 
-// locateBitbucket takes what is cloned, …/scm/KEY/slug.git, or the repository's page, …/projects/KEY/repos/slug and
-// …/users/name/repos/slug. Whatever goes before is where Bitbucket is installed.
+// locateBitbucket parses clone URLs, …/scm/KEY/slug.git, and pages of repositories, …/projects/KEY/repos/slug and
+// …/users/name/repos/slug. The prefix is the path at which Bitbucket is installed.
 func locateBitbucket(repository Repository) (location, error) {
 	root, segments, err := parseURL(repository)
 	if err != nil {
@@ -129,7 +130,7 @@ func locateBitbucket(repository Repository) (location, error) {
 		owner, before = segments[last-2], last-3
 	case last >= 3 && segments[last-1] == "repos" && segments[last-3] == "users":
 		owner, before = "~"+segments[last-2], last-3
-	// So it is for SSH, which has a port of its own and no path before.
+	// SSH URLs have this form, with another port and no prefix.
 	case last == 1:
 		owner, before = segments[0], 0
 	default:
@@ -141,7 +142,7 @@ func locateBitbucket(repository Repository) (location, error) {
 	return at, nil
 }
 
-// address returns that of something in the repository's API.
+// address returns an address in the repository's API.
 func (h *bitbucket) address(path ...string) *url.URL {
 	return join(h.root, append([]string{"rest", "api", "1.0", "projects", h.owner, "repos", h.name}, path...)...)
 }
@@ -153,12 +154,13 @@ func (h *bitbucket) pull(number int, path ...string) *url.URL {
 func (h *bitbucket) Find(ctx context.Context, branch string) ([]PullRequest, error) {
 	var found found
 	start := 0
-	// Where the first page starts is 0, which everyPage takes for no next one.
+	// The first page starts at 0, which means no next page for everyPage.
 	err := everyPage(func(int) (int, error) {
 		address := h.address("pull-requests")
 		address.RawQuery = url.Values{
 			"state": {"ALL"}, "direction": {"OUTGOING"}, "at": {"refs/heads/" + branch},
-			// Oldest first: one that is opened meanwhile moves no other to a page that was read already.
+			// Oldest first: a pull request that is opened meanwhile does not move others to pages that were already
+			// read.
 			"order": {"OLDEST"},
 			"start": {strconv.Itoa(start)}, "limit": {strconv.Itoa(h.pageSize)},
 		}.Encode()
@@ -205,7 +207,7 @@ func (h *bitbucket) get(ctx context.Context, number int) (bitbucketPullRequest, 
 
 func (h *bitbucket) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
 	created, err := h.create(ctx, wanted)
-	// Bitbucket takes all reviewers or none, and then no pull request.
+	// If Bitbucket rejects a reviewer, it does not create the pull request.
 	if refused, _ := refusalOf(err); len(wanted.Reviewers) > 0 && refused != nil && isBitbucket(refused, "InvalidPullRequestReviewersException") {
 		reviewers := err
 		wanted.Reviewers = nil
@@ -238,7 +240,7 @@ func (h *bitbucket) create(ctx context.Context, wanted NewPullRequest) (PullRequ
 		FromRef     bitbucketRef `json:"fromRef"`
 		ToRef       bitbucketRef `json:"toRef"`
 		Reviewers   []reviewer   `json:"reviewers,omitempty"`
-		// Draft is known since 8.18.
+		// Drafts are supported since 8.18.
 		Draft bool `json:"draft,omitempty"`
 	}{wanted.Title, wanted.Body, ref(wanted.Branch), ref(wanted.Base), nil, wanted.Draft}
 	for _, name := range wanted.Reviewers {
@@ -251,7 +253,7 @@ func (h *bitbucket) create(ctx context.Context, wanted NewPullRequest) (PullRequ
 
 func (h *bitbucket) Close(ctx context.Context, number int) (PullRequest, error) {
 	return closeOpen(ctx, h, number, func() (PullRequest, error) {
-		// What is read once more is the version that Bitbucket wants to be told.
+		// Bitbucket requires the current version of the pull request.
 		pullRequest, err := h.get(ctx, number)
 		if err != nil {
 			return PullRequest{}, err
@@ -264,7 +266,7 @@ func (h *bitbucket) Close(ctx context.Context, number int) (PullRequest, error) 
 	})
 }
 
-// ofVersion addresses what is to be done only if nobody has changed the pull request.
+// ofVersion returns the address of a change that fails if somebody has changed the pull request.
 func (h *bitbucket) ofVersion(pullRequest bitbucketPullRequest, action string) *url.URL {
 	address := h.pull(pullRequest.ID, action)
 	address.RawQuery = url.Values{"version": {strconv.Itoa(pullRequest.Version)}}.Encode()
@@ -278,8 +280,8 @@ func (h *bitbucket) Comment(ctx context.Context, number int, text string) error 
 	return nil
 }
 
-// SetStatus sets a build of the repository's. Required builds look at the parent of builds, which those of rest/build-status, of all
-// repositories together, have none of.
+// SetStatus sets a build of the repository. Required builds check the parent of builds. Builds of rest/build-status,
+// which belong to all repositories together, have none.
 func (h *bitbucket) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
 	address := h.address("commits", pullRequest.HeadCommit, "builds")
 	status := map[string]string{
@@ -312,7 +314,7 @@ func (h *bitbucket) Merge(ctx context.Context, number int, method MergeMethod, h
 	case http.StatusConflict:
 		return h.location.failed(doing, ErrNotMergeable, status, err)
 	case http.StatusBadRequest:
-		// The repository's merge strategies are its administrators' choice.
+		// The repository's administrators choose the merge strategies.
 		return h.location.failed(doing, ErrUnsupported, status, err)
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return h.failed(doing, fmt.Errorf("%w; HTTP access tokens of a project or a repository can't merge: use a person's", err))
@@ -336,8 +338,8 @@ func (h *bitbucket) failed(doing string, err error) error {
 	return h.location.failed(doing, kind, status, err)
 }
 
-// isBitbucket reports whether a refusal is of a kind, which has been in more than one package. It takes no JSON apart: a
-// refusal can hold a whole pull request, and is cut where it is too long.
+// isBitbucket reports whether an error response has a type, which exists in several packages. It does not parse the
+// JSON: the response may contain a whole pull request and may be cut.
 func isBitbucket(refused *refusal, exception string) bool {
 	return bytes.Contains(refused.body, []byte("."+exception+`"`))
 }

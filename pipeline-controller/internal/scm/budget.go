@@ -30,32 +30,31 @@ import (
 )
 
 const (
-	// unknownLimit is how long to wait where a host does not say: GitHub's
-	// documentation asks for a minute at least, and for longer each time.
+	// unknownLimit is the wait if a host does not report one. GitHub's documentation requires at least a minute, and
+	// longer each time.
 	unknownLimit = time.Minute
-	// maxUnknownLimit is the longest wait of that kind.
+	// maxUnknownLimit is the maximum of such a wait.
 	maxUnknownLimit = time.Hour
-	// maxLimit is the longest that a host is believed. GitHub's own limits end within the hour.
+	// maxLimit is the maximum wait that is accepted from a host. GitHub's own limits end within an hour.
 	maxLimit = 24 * time.Hour
 )
 
 var errSlow = errors.New("the host is slow to answer others with the same credential")
 
-// budget is what one host grants one credential, whoever uses it. Requests take
-// turns: hosts ask for that, and were several under way when the first of them
-// meets a limit, the others would go on against it.
+// budget is the rate limit of one credential on one host, for all its users. Requests take turns: hosts require that,
+// and concurrent requests would continue after the first one has met a limit.
 type budget struct {
 	now func() time.Time
-	// turn holds one value while somebody has it.
+	// turn contains one value while a request is running.
 	turn chan struct{}
-	// patience is how long the turn is waited for: a host that does not answer is not to hold up those one after the other who
-	// have others to look after.
+	// patience is how long a request waits for its turn. Otherwise a host that does not respond would block all waiting
+	// workers one after the other.
 	patience time.Duration
 
 	mu sync.Mutex
-	// until is the end of the newest limit.
+	// until is the end of the latest limit.
 	until time.Time
-	// unknown counts the limits in a row whose end the host did not tell.
+	// unknown counts consecutive limits without a reported end.
 	unknown int
 	used    time.Time
 }
@@ -64,7 +63,7 @@ func newBudget(now func() time.Time) *budget {
 	return &budget{now: now, turn: make(chan struct{}, 1), patience: requestTimeout, used: now()}
 }
 
-// take waits for the turn, for a while. It fails while a limit holds, and must be followed by release if it does not.
+// take waits for the turn, up to the patience. It fails while a limit applies. If it succeeds, release must be called.
 func (b *budget) take(ctx context.Context) error {
 	if err := b.limited(); err != nil {
 		return err
@@ -76,7 +75,7 @@ func (b *budget) take(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	// One that went before may have met a limit.
+	// An earlier request may have met a limit.
 	if err := b.limited(); err != nil {
 		b.release()
 		return err
@@ -96,14 +95,14 @@ func (b *budget) limited() error {
 	return nil
 }
 
-// idle reports whether nobody has asked since then, and nothing is lost by forgetting it.
+// idle reports whether there was no request since then, and nothing is lost by forgetting the budget.
 func (b *budget) idle(since time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used.Before(since) && !b.until.After(b.now())
 }
 
-// lastNeeded is when somebody asked last, or when the limit ends if that is later.
+// lastNeeded returns the time of the last request, or the end of the limit if that is later.
 func (b *budget) lastNeeded() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +112,7 @@ func (b *budget) lastNeeded() time.Time {
 	return b.used
 }
 
-// spend draws from a response how it stands with the budget. It returns an error if the response itself says that a limit was met.
+// spend updates the budget from a response. It returns an error if the response itself reports a limit.
 func (b *budget) spend(response *http.Response) error {
 	refused := refusedByLimit(response)
 	b.mu.Lock()
@@ -139,9 +138,8 @@ func (b *budget) spend(response *http.Response) error {
 	return &RateLimitedError{Until: b.until}
 }
 
-// refusedByLimit reports whether a request was refused since a limit was met, and
-// not for what it asked. It classifies by itself, since go-github v53 takes most
-// of today's secondary limits for plain errors.
+// refusedByLimit reports whether a request was rejected because of a limit. It does not use go-github v53, which treats
+// most current secondary limits as plain errors.
 func refusedByLimit(response *http.Response) bool {
 	switch response.StatusCode {
 	case http.StatusTooManyRequests:
@@ -153,9 +151,10 @@ func refusedByLimit(response *http.Response) bool {
 	}
 }
 
-// saidLimit returns until when a host wants no requests; zero where it does not say.
+// saidLimit returns the end of the limit that a host reports, or zero.
 func saidLimit(response *http.Response, now time.Time, refused bool) time.Time {
-	// Azure DevOps asks in successes too to slow down. Elsewhere the header means another thing, such as a service that is down.
+	// Azure DevOps requests delays in successful responses too. On other hosts the header has other meanings, such as
+	// maintenance.
 	if success := response.StatusCode < http.StatusMultipleChoices; refused || success {
 		if until := retryAfter(response.Header, now); until.After(now) {
 			return until
@@ -176,7 +175,8 @@ func retryAfter(header http.Header, now time.Time) time.Time {
 	return date
 }
 
-// limitHeader returns a header about the limit: GitHub, Bitbucket and Azure DevOps put X- before its name, GitLab does not.
+// limitHeader returns a header about the limit. GitHub, Bitbucket and Azure DevOps prefix its name with X-, GitLab does
+// not.
 func limitHeader(header http.Header, name string) string {
 	if value := header.Get("X-RateLimit-" + name); value != "" {
 		return value
@@ -191,7 +191,7 @@ func reset(header http.Header, now time.Time) time.Time {
 	switch {
 	case err != nil:
 		return time.Time{}
-	// No host's clock is in the seventies: this one counts from now, as the header's own standard has it.
+	// A small value cannot be a Unix time: it is relative, as in the header's own standard.
 	case seconds < 1e9:
 		return now.Add(time.Duration(seconds) * time.Second)
 	default:
@@ -199,7 +199,7 @@ func reset(header http.Header, now time.Time) time.Time {
 	}
 }
 
-// tellsOfSecondaryLimit reads the body, and leaves it to be read again.
+// tellsOfSecondaryLimit reads the body, and restores it for other readers.
 func tellsOfSecondaryLimit(response *http.Response) bool {
 	content, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()

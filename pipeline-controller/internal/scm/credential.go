@@ -23,33 +23,33 @@ import (
 	"net/http"
 )
 
-// exchange carries out a request as it is, without a credential.
+// exchange sends a request without adding a credential.
 type exchange func(*http.Request) (*http.Response, error)
 
-// credential authenticates at a host's API. One at a time uses it.
+// credential authenticates requests to a host's API. It is not safe for concurrent use.
 type credential interface {
-	// id tells credentials apart. It is secret.
+	// id identifies the credential. It is secret.
 	id() string
-	// authorization returns the header of that name, and may ask the host for it first.
+	// authorization returns the Authorization header, and may request it from the host first.
 	authorization(ctx context.Context, ask exchange) (string, error)
-	// refused says that the host does not take the authorization.
+	// refused is called if the host rejects the authorization.
 	refused()
-	// secrets are what must stay out of errors.
+	// secrets returns the texts that must not appear in errors.
 	secrets() []string
 }
 
-// tokenCredential is a token of which nothing more is known.
+// tokenCredential is a plain token.
 type tokenCredential struct {
 	token  Token
 	header string
 }
 
-// bearer sends the token as OAuth has it.
+// bearer sends the token as an OAuth bearer token.
 func bearer(token Token) credential {
 	return tokenCredential{token: token, header: "Bearer " + string(token)}
 }
 
-// password sends the token as the password of nobody.
+// password sends the token as a password without a user name.
 func password(token Token) credential {
 	return tokenCredential{token: token, header: "Basic " + base64.StdEncoding.EncodeToString([]byte(":"+string(token)))}
 }
@@ -66,7 +66,7 @@ func (c tokenCredential) secrets() []string {
 	return []string{string(c.token), base64.StdEncoding.EncodeToString([]byte(":" + string(c.token)))}
 }
 
-// tokenOf makes a credential of a repository's token, as the host wants it sent.
+// tokenOf returns a credential for a repository's token, in the form that the host expects.
 func tokenOf(repository Repository, send func(Token) credential) (credential, error) {
 	if repository.App != nil {
 		return nil, errors.New("GitHub Apps work with hosts of type github only")

@@ -27,7 +27,7 @@ import (
 	"code.gitea.io/sdk/gitea"
 )
 
-// giteaKind has no public hosts that everybody knows. Its webhooks: https://docs.gitea.com/usage/webhooks
+// giteaKind has no well-known public hosts. Its webhooks: https://docs.gitea.com/usage/webhooks
 var giteaKind = kind{
 	open: newGitea,
 	claims: func(header http.Header, key []byte) []claim {
@@ -39,7 +39,7 @@ var giteaKind = kind{
 type giteaHost struct {
 	location
 	client *http.Client
-	// pageSize is how many pull requests are listed at a time. Gitea gives no more than 50, if not configured otherwise.
+	// pageSize is the number of pull requests in a page. The default maximum of Gitea is 50.
 	pageSize int
 }
 
@@ -60,9 +60,9 @@ func newGitea(repository Repository, connect connector) (Host, error) {
 	return &giteaHost{location: at, client: api.Client, pageSize: 50}, nil
 }
 
-// in returns a client for one operation: the SDK keeps the context in the client.
+// in returns a client for one operation, because the SDK stores the context in the client.
 func (h *giteaHost) in(ctx context.Context) (*gitea.Client, error) {
-	// An empty version keeps the SDK from asking the host for its own first.
+	// With an empty version, the SDK does not request the host's version first.
 	return gitea.NewClient(h.root.String(), gitea.SetGiteaVersion(""), gitea.SetContext(ctx), gitea.SetHTTPClient(h.client))
 }
 
@@ -72,11 +72,11 @@ func (h *giteaHost) Find(ctx context.Context, branch string) ([]PullRequest, err
 		return nil, err
 	}
 	var found found
-	// Gitea can't filter by branch but for open pull requests, so all are read.
+	// Gitea can filter only open pull requests by branch, so all are read.
 	err = everyPage(func(page int) (int, error) {
 		pullRequests, response, err := client.ListRepoPullRequests(h.owner, h.name, gitea.ListPullRequestsOptions{
 			State: gitea.StateAll,
-			// One that is opened meanwhile moves no other to a page that was read already.
+			// A pull request that is opened meanwhile does not move others to pages that were already read.
 			Sort:        "oldest",
 			ListOptions: gitea.ListOptions{Page: page, PageSize: h.pageSize},
 		})
@@ -118,7 +118,7 @@ func (h *giteaHost) Create(ctx context.Context, wanted NewPullRequest) (PullRequ
 	}
 	title := wanted.Title
 	if wanted.Draft {
-		// Gitea knows drafts by their titles.
+		// Gitea marks drafts by their titles.
 		title = "WIP: " + title
 	}
 	pullRequest, response, err := client.CreatePullRequest(h.owner, h.name, gitea.CreatePullRequestOption{
@@ -136,7 +136,7 @@ func (h *giteaHost) Create(ctx context.Context, wanted NewPullRequest) (PullRequ
 	return created, nil
 }
 
-// label sets those of the repository's labels that have the names: Gitea takes them by number.
+// label sets the repository's labels with these names. Gitea identifies labels by number.
 func (h *giteaHost) label(client *gitea.Client, number int, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -180,7 +180,7 @@ func (h *giteaHost) label(client *gitea.Client, number int, names []string) erro
 	return nil
 }
 
-// askForReview takes people by their login, and teams as org/team.
+// askForReview requests reviews from users by login, and from teams as org/team.
 func (h *giteaHost) askForReview(client *gitea.Client, number int, reviewers []string) error {
 	if len(reviewers) == 0 {
 		return nil
@@ -250,11 +250,11 @@ func (h *giteaHost) Merge(ctx context.Context, number int, method MergeMethod, h
 		return h.failed(doing, response, err)
 	case merged:
 		return nil
-	// The SDK takes a refusal for no error, and does not tell the host's message.
+	// The SDK does not treat this response as an error, and does not return the host's message.
 	case response.StatusCode == http.StatusMethodNotAllowed || response.StatusCode == http.StatusConflict:
 		return h.location.failed(doing, ErrNotMergeable, 0, nil)
 	case response.StatusCode == http.StatusNotFound:
-		// Gitea says so of a closed one too.
+		// Gitea returns this for closed pull requests too.
 		if _, err := h.Get(ctx, number); err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (h *giteaHost) failed(doing string, response *gitea.Response, err error) er
 		kind = ErrAlreadyExists
 	case has(err.Error(), "there are no changes between the head and the base"):
 		kind = ErrNoDifference
-	// Gitea answers a comment on what there is not with status 500.
+	// Gitea responds to a comment on a missing pull request with status 500.
 	case has(err.Error(), "issue does not exist"):
 		kind = ErrNotFound
 	}
@@ -299,7 +299,7 @@ func fromGitea(p *gitea.PullRequest) PullRequest {
 		pullRequest.State = StateClosed
 	}
 	if p.Head != nil {
-		// Ref becomes refs/pull/<number>/head once the branch is deleted; Name stays the branch's.
+		// Ref becomes refs/pull/<number>/head when the branch is deleted. Name remains that of the branch.
 		pullRequest.Branch = p.Head.Name
 		pullRequest.HeadCommit = p.Head.Sha
 	}

@@ -28,10 +28,10 @@ import (
 	"github.com/google/go-github/v53/github"
 )
 
-// gitHubCloud is where GitHub Enterprise Cloud keeps organizations on a host of their own.
+// gitHubCloud is the domain of organizations with their own host on GitHub Enterprise Cloud.
 const gitHubCloud = ".ghe.com"
 
-// gitHubKind has a name for SSH alone, at port 443, for those whose firewall lets nothing else out:
+// gitHubKind has another name for SSH at port 443, for firewalls that allow nothing else:
 // https://docs.github.com/en/authentication/troubleshooting-ssh/using-ssh-over-the-https-port. Its webhooks:
 // https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 var gitHubKind = kind{
@@ -54,7 +54,7 @@ type gitHub struct {
 	location
 	api    *apiClient
 	client *github.Client
-	// pageSize is how many pull requests are listed at a time. GitHub gives no more than 100.
+	// pageSize is the number of pull requests in a page. The maximum of GitHub is 100.
 	pageSize int
 }
 
@@ -84,7 +84,7 @@ func newGitHub(repository Repository, connect connector) (Host, error) {
 	return &gitHub{location: at, api: api, client: client, pageSize: 100}, nil
 }
 
-// gitHubAPI returns the address of the API of the GitHub that is at root.
+// gitHubAPI returns the address of the API for the GitHub at root.
 func gitHubAPI(root url.URL, app *GitHubApp) (url.URL, error) {
 	switch {
 	case app != nil && app.BaseURL != "":
@@ -115,7 +115,8 @@ func (h *gitHub) Find(ctx context.Context, branch string) ([]PullRequest, error)
 		pullRequests, response, err := h.client.PullRequests.List(ctx, h.owner, h.name, &github.PullRequestListOptions{
 			State: "all",
 			Head:  h.owner + ":" + branch,
-			// Oldest first: one that is opened meanwhile moves no other to a page that was read already.
+			// Oldest first: a pull request that is opened meanwhile does not move others to pages that were already
+			// read.
 			Sort:        "created",
 			Direction:   "asc",
 			ListOptions: github.ListOptions{Page: page, PerPage: h.pageSize},
@@ -124,7 +125,7 @@ func (h *gitHub) Find(ctx context.Context, branch string) ([]PullRequest, error)
 			return 0, h.failed("listing pull requests", err)
 		}
 		for _, pullRequest := range pullRequests {
-			// The filter takes every repository of the owner, and none at all where the host ignores it.
+			// The filter includes all repositories of the owner, and hosts may ignore it.
 			sameRepository := pullRequest.GetHead().GetRepo().GetID() == pullRequest.GetBase().GetRepo().GetID()
 			if sameRepository && pullRequest.GetHead().GetRef() == branch {
 				if err := found.add(fromGitHub(pullRequest)); err != nil {
@@ -150,7 +151,7 @@ func (h *gitHub) Get(ctx context.Context, number int) (PullRequest, error) {
 
 func (h *gitHub) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
 	created, err := h.create(ctx, wanted)
-	// Private repositories of GitHub Free have none.
+	// Private repositories of GitHub Free have no drafts.
 	if wanted.Draft && err != nil && has(err.Error(), "draft pull requests are not supported") {
 		noDraft := err
 		wanted.Draft = false
@@ -184,7 +185,7 @@ func (h *gitHub) label(ctx context.Context, number int, labels []string) error {
 	if len(labels) == 0 {
 		return nil
 	}
-	// GitHub describes no other body than this one. That of go-github is a bare list.
+	// GitHub documents only this body. The one of go-github is a list.
 	request, err := h.client.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", h.owner, h.name, number), map[string][]string{"labels": labels})
 	if err == nil {
 		_, err = h.client.Do(ctx, request, nil)
@@ -195,8 +196,8 @@ func (h *gitHub) label(ctx context.Context, number int, labels []string) error {
 	return nil
 }
 
-// askForReview takes people by their login, and teams as org/team. GitHub refuses all with one, and does not say which: then each is asked
-// for alone.
+// askForReview requests reviews from users by login, and from teams as org/team. GitHub rejects all of them because of
+// one, and does not report which. Then each is requested separately.
 func (h *gitHub) askForReview(ctx context.Context, number int, reviewers []string) error {
 	if len(reviewers) == 0 {
 		return nil
@@ -263,7 +264,7 @@ func (h *gitHub) Merge(ctx context.Context, number int, method MergeMethod, head
 }
 
 func (h *gitHub) failed(doing string, err error) error {
-	// go-github makes no request while it knows from an earlier response that nothing is left of the hour's.
+	// go-github sends no request while an earlier response shows that the hourly limit is used up.
 	var exhausted *github.RateLimitError
 	if errors.As(err, &exhausted) {
 		return h.location.failed(doing, nil, 0, &RateLimitedError{Until: exhausted.Rate.Reset.Time})
@@ -279,7 +280,7 @@ func (h *gitHub) failed(doing string, err error) error {
 	message := strings.Join(parts, ": ")
 	var kind error
 	switch status := refused.Response.StatusCode; {
-	// Only a merge is answered so: not now, and not of this commit.
+	// Only merges have these responses: not now, or not this commit.
 	case status == http.StatusMethodNotAllowed || status == http.StatusConflict:
 		kind = ErrNotMergeable
 	case has(message, "a pull request already exists"):
@@ -293,7 +294,7 @@ func (h *gitHub) failed(doing string, err error) error {
 func fromGitHub(p *github.PullRequest) PullRequest {
 	state := StateOpen
 	switch {
-	// A list tells when it was merged, and not that it was.
+	// Lists contain the time of the merge, but not the flag.
 	case p.GetMerged() || p.MergedAt != nil:
 		state = StateMerged
 	case p.GetState() == "closed":
@@ -309,7 +310,7 @@ func fromGitHub(p *github.PullRequest) PullRequest {
 		HeadCommit: p.GetHead().GetSHA(),
 		State:      state,
 	}
-	// Until it is merged, this is the commit of a trial.
+	// Until the merge, this is the commit of a test merge.
 	if state == StateMerged {
 		pullRequest.MergeCommit = p.GetMergeCommitSHA()
 	}

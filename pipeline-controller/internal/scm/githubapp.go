@@ -46,26 +46,27 @@ const (
 
 	// clockSkew is how far a host's clock may be behind.
 	clockSkew = 30 * time.Second
-	// refreshBefore is how long before its end an installation's token is replaced: what is begun with it is to end with it.
+	// refreshBefore is how long before its expiry an installation's token is replaced, so operations finish with the
+	// token with which they started.
 	refreshBefore = 10 * time.Minute
-	// rememberedTokens is how many installation tokens are kept out of errors: one of them lives for an hour.
+	// rememberedTokens is how many installation tokens are redacted from errors. Each is valid for an hour.
 	rememberedTokens = 3
 )
 
-// GitHubApp authenticates as the installation of a GitHub App, by tokens of an hour each.
+// GitHubApp authenticates as the installation of a GitHub App, with tokens that are valid for an hour.
 type GitHubApp struct {
 	ID int64
-	// InstallationID is 0 where Owner tells instead whose installation it is.
+	// InstallationID is 0 if Owner identifies the installation.
 	InstallationID int64
 	// Owner is the organization or user that installed it.
 	Owner string
 	// PrivateKey is the App's RSA key in PEM.
 	PrivateKey Token
-	// BaseURL is the address of the API. Empty, it is derived from the repository's URL.
+	// BaseURL is the address of the API. If it is empty, it is derived from the repository's URL.
 	BaseURL string
 }
 
-// GitHubAppFromSecret reads the keys that Flux has for GitHub Apps. It returns nil where none of them is there.
+// GitHubAppFromSecret reads the keys that Flux defines for GitHub Apps. It returns nil if there are none.
 func GitHubAppFromSecret(data map[string][]byte) (*GitHubApp, error) {
 	present := func(key string) bool { return len(data[key]) > 0 }
 	if !slices.ContainsFunc([]string{appIDKey, appInstallationKey, appPrivateKeyKey}, present) {
@@ -92,27 +93,27 @@ func GitHubAppFromSecret(data map[string][]byte) (*GitHubApp, error) {
 	return app, nil
 }
 
-// appCredential holds the token of an App's installation, and gets a new one in time.
+// appCredential contains the token of an App's installation, and replaces it before it expires.
 type appCredential struct {
 	app GitHubApp
 	api url.URL
 	key *rsa.PrivateKey
 	now func() time.Time
 
-	// installation is 0 until it was asked for.
+	// installation is 0 until it was looked up.
 	installation int64
 	token        string
 	expires      time.Time
 
 	mu sync.Mutex
-	// issued are the newest tokens, and what they were asked for with.
+	// issued contains the newest tokens, and the JWTs with which they were requested.
 	issued []string
 }
 
 func newAppCredential(app GitHubApp, api url.URL, now func() time.Time) (*appCredential, error) {
 	key, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(app.PrivateKey))
 	if err != nil {
-		// The library's own message is kept out: it is about what was in the key.
+		// The library's message is omitted because it may quote the key.
 		return nil, fmt.Errorf("'%s' is not an RSA key in PEM", appPrivateKeyKey)
 	}
 	return &appCredential{app: app, api: api, key: key, now: now, installation: app.InstallationID}, nil
@@ -131,7 +132,7 @@ func (c *appCredential) authorization(ctx context.Context, ask exchange) (string
 	return "Bearer " + c.token, nil
 }
 
-// refused has the next request get a new token: this one was revoked.
+// refused makes the next request get a new token: this one was revoked.
 func (c *appCredential) refused() { c.token = "" }
 
 func (c *appCredential) secrets() []string {
@@ -140,7 +141,7 @@ func (c *appCredential) secrets() []string {
 	return slices.Clone(c.issued)
 }
 
-// refresh asks for a token of the installation.
+// refresh requests a token of the installation.
 func (c *appCredential) refresh(ctx context.Context, ask exchange) error {
 	proof, err := c.proof()
 	if err != nil {
@@ -157,7 +158,7 @@ func (c *appCredential) refresh(ctx context.Context, ask exchange) error {
 	status, err := c.call(ctx, ask, proof, http.MethodPost, &issued, "app", "installations", installation, "access_tokens")
 	if err != nil {
 		if status == http.StatusNotFound {
-			// It may have been installed anew.
+			// The App may have been installed again.
 			c.installation = c.app.InstallationID
 		}
 		return c.failed("got no token for its installation "+installation, status, err)
@@ -170,7 +171,7 @@ func (c *appCredential) refresh(ctx context.Context, ask exchange) error {
 	return nil
 }
 
-// findInstallation finds that of the owner, if the App's is not known by its number.
+// findInstallation looks up the owner's installation, if its ID is not configured.
 func (c *appCredential) findInstallation(ctx context.Context, ask exchange, proof string) error {
 	if c.installation != 0 {
 		return nil
@@ -189,7 +190,7 @@ func (c *appCredential) findInstallation(ctx context.Context, ask exchange, proo
 	return nil
 }
 
-// call asks as the App itself. The status is 0 where there was no answer.
+// call sends a request as the App itself. The status is 0 if there was no response.
 func (c *appCredential) call(ctx context.Context, ask exchange, proof, method string, answer any, path ...string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, method, join(c.api, path...).String(), nil)
 	if err != nil {
@@ -213,7 +214,8 @@ func (c *appCredential) call(ctx context.Context, ask exchange, proof, method st
 	return response.StatusCode, json.NewDecoder(response.Body).Decode(answer)
 }
 
-// failed says why there is no token. Where the host refused, the App, or its installation, is not what the Secret says.
+// failed explains why there is no token. If the host rejected the request, the App or its installation does not match
+// the Secret.
 func (c *appCredential) failed(what string, status int, err error) error {
 	if status == 0 {
 		return err
@@ -225,7 +227,7 @@ func (c *appCredential) failed(what string, status int, err error) error {
 	return errors.New(text)
 }
 
-// proof is what the App shows that it is itself. It is good for one request.
+// proof returns the JWT that authenticates the App. It is valid for one request.
 func (c *appCredential) proof() (string, error) {
 	issued := c.now().Add(-clockSkew)
 	proof, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{

@@ -31,7 +31,7 @@ import (
 	gitlab "gitlab.com/gitlab-org/api/client-go/v2"
 )
 
-// gitLabKind has a name for SSH alone, at port 443:
+// gitLabKind has another name for SSH at port 443:
 // https://about.gitlab.com/blog/2016/02/18/gitlab-dot-com-now-supports-an-alternate-git-plus-ssh-port/. Its webhooks:
 // https://docs.gitlab.com/user/project/integrations/webhooks/
 var gitLabKind = kind{
@@ -44,22 +44,22 @@ var gitLabKind = kind{
 	},
 }
 
-// gitLab is a project on gitlab.com or on a GitLab of one's own, in a group of any depth.
+// gitLab is a project on gitlab.com or a self-hosted GitLab, in a group of any depth.
 type gitLab struct {
 	location
 	client *gitlab.Client
-	// project is the project's whole path.
+	// project is the full path of the project.
 	project string
-	// pageSize is how many merge requests are listed at a time. GitLab gives no more than 100.
+	// pageSize is the number of merge requests in a page. The maximum of GitLab is 100.
 	pageSize int64
-	// pipelineWait is how long after it was pushed a commit is asked for its pipeline again, and twice as long each time after that.
+	// pipelineWait is the time until the second lookup of a commit's pipeline. It doubles for each further one.
 	pipelineWait time.Duration
 }
 
-// pipelineAttempts is how often a commit is asked for its pipeline, which GitLab makes in the background.
+// pipelineAttempts is the maximum number of lookups of a commit's pipeline, which GitLab creates in the background.
 const pipelineAttempts = 4
 
-// noLimiter keeps the client from limits of its own: those of the host are the transport's to obey.
+// noLimiter disables the client's own limits: the transport handles those of the host.
 type noLimiter struct{}
 
 func (noLimiter) Wait(ctx context.Context) error { return ctx.Err() }
@@ -96,7 +96,8 @@ func (h *gitLab) Find(ctx context.Context, branch string) ([]PullRequest, error)
 	err := everyPage(func(page int) (int, error) {
 		mergeRequests, response, err := h.client.MergeRequests.ListProjectMergeRequests(h.project, &gitlab.ListProjectMergeRequestsOptions{
 			State: gitlab.Ptr("all"), Scope: gitlab.Ptr("all"), SourceBranch: &branch,
-			// Oldest first: one that is opened meanwhile moves no other to a page that was read already.
+			// Oldest first: a pull request that is opened meanwhile does not move others to pages that were already
+			// read.
 			OrderBy: gitlab.Ptr("created_at"), Sort: gitlab.Ptr("asc"),
 			ListOptions: gitlab.ListOptions{Page: int64(page), PerPage: h.pageSize},
 		}, gitlab.WithContext(ctx))
@@ -133,7 +134,7 @@ func (h *gitLab) Get(ctx context.Context, number int) (PullRequest, error) {
 func (h *gitLab) Create(ctx context.Context, wanted NewPullRequest) (PullRequest, error) {
 	title := wanted.Title
 	if wanted.Draft {
-		// GitLab knows drafts by their titles.
+		// GitLab marks drafts by their titles.
 		title = "Draft: " + title
 	}
 	options := &gitlab.CreateMergeRequestOptions{
@@ -156,7 +157,7 @@ func (h *gitLab) Create(ctx context.Context, wanted NewPullRequest) (PullRequest
 	return created, nil
 }
 
-// notKept names those who were asked for a review and whom GitLab has left out without a word, as its free edition does with all but one.
+// notKept returns the reviewers that GitLab ignored without an error. Its free edition keeps only one.
 func (h *gitLab) notKept(asked []int64, kept []*gitlab.BasicUser, names []string) error {
 	if len(kept) >= len(asked) {
 		return nil
@@ -167,7 +168,7 @@ func (h *gitLab) notKept(asked []int64, kept []*gitlab.BasicUser, names []string
 	return fmt.Errorf("the host rejected %s", strings.Join(missing, ", "))
 }
 
-// people returns the numbers that GitLab knows users by, and why some have none.
+// people returns the GitLab IDs of users, and errors for those that have none.
 func (h *gitLab) people(ctx context.Context, names []string) ([]int64, error) {
 	var ids []int64
 	var failures []error
@@ -205,8 +206,9 @@ func (h *gitLab) Comment(ctx context.Context, number int, text string) error {
 	return nil
 }
 
-// SetStatus attaches the status to the commit's newest pipeline, which a merge looks at. Otherwise GitLab makes one of its own beside that of
-// the merge request: the status would go unnoticed, or would hide that of the other.
+// SetStatus attaches the status to the commit's newest pipeline, which merges check. Otherwise GitLab creates a
+// separate pipeline next to that of the merge request: either the status would be ignored, or it would hide the other
+// pipeline.
 func (h *gitLab) SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error {
 	options := &gitlab.SetCommitStatusOptions{
 		State: map[StatusState]gitlab.BuildStateValue{
@@ -220,19 +222,20 @@ func (h *gitLab) SetStatus(ctx context.Context, pullRequest PullRequest, state S
 		return err
 	case pipeline != nil:
 		options.PipelineID, options.Ref = &pipeline.ID, &pipeline.Ref
-	// Without a branch, GitLab looks for one that has the commit.
+	// Without a branch, GitLab looks for one that contains the commit.
 	case pullRequest.Branch != "":
 		options.Ref = &pullRequest.Branch
 	}
 	_, _, err = h.client.Commits.SetCommitStatus(h.project, pullRequest.HeadCommit, options, gitlab.WithContext(ctx))
-	// What is pending can't be made pending: GitLab takes statuses for jobs, and that for starting one twice.
+	// A pending status cannot be set to pending again: GitLab treats statuses as jobs, and this as starting a job
+	// twice.
 	if err != nil && !has(err.Error(), "cannot transition status via :enqueue from :pending") {
 		return h.failed("setting a status of commit "+pullRequest.HeadCommit, err)
 	}
 	return nil
 }
 
-// pipelineOf returns the newest pipeline of a commit; nil where there is none, even after a while.
+// pipelineOf returns the newest pipeline of a commit, or nil if there is none after a while.
 func (h *gitLab) pipelineOf(ctx context.Context, commit string) (*gitlab.PipelineInfo, error) {
 	for attempt := range pipelineAttempts {
 		found, _, err := h.client.Commits.GetCommit(h.project, commit, nil, gitlab.WithContext(ctx))
@@ -251,7 +254,7 @@ func (h *gitLab) pipelineOf(ctx context.Context, commit string) (*gitlab.Pipelin
 	return nil, nil
 }
 
-// Merge leaves the choice between a merge commit and a rebase to the project: GitLab has it in its settings alone.
+// Merge does not choose between a merge commit and a rebase: that is a setting of the GitLab project.
 func (h *gitLab) Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error {
 	if method == MergeRebase {
 		return h.unsupported(method, "choose the merge method in the project's settings, and merge or squash here")
@@ -263,7 +266,7 @@ func (h *gitLab) Merge(ctx context.Context, number int, method MergeMethod, head
 	doing := fmt.Sprintf("merging merge request %d", number)
 	accepted, _, err := h.client.MergeRequests.AcceptMergeRequest(h.project, int64(number), options, gitlab.WithContext(ctx))
 	if err == nil {
-		// What fails while it is merged is answered as a success.
+		// Failures during the merge are reported as success.
 		if accepted.State != "merged" && accepted.MergeError != "" {
 			return h.location.failed(doing, ErrNotMergeable, http.StatusOK, errors.New(accepted.MergeError))
 		}
@@ -287,7 +290,7 @@ func (h *gitLab) failed(doing string, err error) error {
 	return h.location.failed(doing, kind, gitLabStatus(err), gitLabMessage(err))
 }
 
-// gitLabStatus returns the status of the response that the client made an error of; 0 where there was none.
+// gitLabStatus returns the status code of the response that caused the error, or 0.
 func gitLabStatus(err error) int {
 	var refused *gitlab.ErrorResponse
 	switch {
@@ -300,7 +303,7 @@ func gitLabStatus(err error) int {
 	}
 }
 
-// gitLabMessage leaves out of an error what was asked for: that is told in another way already.
+// gitLabMessage removes the request from an error, because other parts of the message describe it.
 func gitLabMessage(err error) error {
 	var refused *gitlab.ErrorResponse
 	if errors.As(err, &refused) {
@@ -310,7 +313,7 @@ func gitLabMessage(err error) error {
 }
 
 func fromGitLab(m *gitlab.BasicMergeRequest) PullRequest {
-	// What is locked is just being merged, and may yet fail to be.
+	// A locked merge request is being merged, which may still fail.
 	state := StateOpen
 	switch m.State {
 	case "merged":
@@ -328,7 +331,7 @@ func fromGitLab(m *gitlab.BasicMergeRequest) PullRequest {
 		HeadCommit: m.SHA,
 		State:      state,
 	}
-	// Without a merge commit, the base branch was moved to the squashed commit, or to the head.
+	// Without a merge commit, the base branch was moved to the squash commit or to the head.
 	if state == StateMerged {
 		pullRequest.MergeCommit = cmp.Or(m.MergeCommitSHA, m.SquashCommitSHA, m.SHA)
 	}

@@ -34,21 +34,20 @@ import (
 )
 
 const (
-	// idleAfter is how long what nobody uses is kept: longer than it takes until a pull request is looked at again.
+	// idleAfter is how long unused entries are kept: longer than the interval between polls of a pull request.
 	idleAfter = time.Hour
-	// mostClients is how many credentials have connections and responses, and mostBudgets how many have limits that are known. Who may
-	// create Secrets decides how many there are.
+	// mostClients is the maximum number of credentials with connections and cached responses, and mostBudgets that of
+	// known limits. Users who can create Secrets decide how many credentials there are.
 	mostClients = 1 << 10
 	mostBudgets = 4 << 10
-	// mostCertificates is how many bytes the certificate authorities of all clients have.
+	// mostCertificates is the maximum size in bytes of the certificate authorities of all clients.
 	mostCertificates = 32 << 20
 )
 
-// Hosts opens repositories' hosts. It keeps, for as long as they are in use, the
-// connections to each and what is known of the limits of each credential, so
-// that all who use a credential obey them together. It is safe for concurrent use.
+// Hosts opens repositories on Git hosts. It shares the connections of each host and the known limits of each
+// credential, so all users of a credential respect its limits together. It is safe for concurrent use.
 type Hosts struct {
-	// Network is how hosts are reached.
+	// Network connects to the hosts.
 	Network hostnet.Network
 
 	now func() time.Time
@@ -60,22 +59,22 @@ type Hosts struct {
 	reading *reading
 }
 
-// apiClient is what all repositories that one credential opens on one host have in common.
+// apiClient is the shared state of all repositories that one credential opens on one host.
 type apiClient struct {
 	*http.Client
 	transport *transport
 	base      *hosthttp.Transport
-	// older is how many versions of its API the host has refused as too new, of those that its kind knows.
+	// older counts the API versions of the kind that the host has rejected as too new.
 	older atomic.Int32
-	// opened is when somebody last asked for it, and certificates how many bytes of certificate authorities it has.
+	// opened is the time of the last use, and certificates the size in bytes of the certificate authorities.
 	opened       time.Time
 	certificates int
 }
 
-// connector returns the client for the API at an address. What is equal gets the same one.
+// connector returns the client for the API at an address. Equal arguments return the same client.
 type connector func(api url.URL, authenticate credential) (*apiClient, error)
 
-// NewHosts returns Hosts that are reached through network and know of no limits yet.
+// NewHosts returns Hosts that connect through network, without any known limits.
 func NewHosts(network hostnet.Network) *Hosts {
 	return &Hosts{
 		Network: network,
@@ -87,9 +86,9 @@ func NewHosts(network hostnet.Network) *Hosts {
 	}
 }
 
-// Open returns the pull requests of a repository on a host of the given type,
-// which may be left out where the URL tells. It makes no request: whether the
-// repository exists and the token is right shows in the first method called.
+// Open returns the pull requests of a repository on a host of the given type. The type may be empty if the URL
+// determines it. Open sends no request: the first method call shows whether the repository exists and the token is
+// valid.
 func (h *Hosts) Open(hostType string, repository Repository) (Host, error) {
 	kind, err := kindOf(hostType, repository)
 	if err != nil {
@@ -100,7 +99,7 @@ func (h *Hosts) Open(hostType string, repository Repository) (Host, error) {
 	})
 }
 
-// AppToken returns the token with which Git authenticates as the repository's App, under the name AppUsername.
+// AppToken returns the token with which Git authenticates as the repository's App, for the user AppUsername.
 func (h *Hosts) AppToken(ctx context.Context, hostType string, repository Repository) (Token, error) {
 	if repository.App == nil {
 		return "", errors.New("the repository has no GitHub App")
@@ -120,7 +119,7 @@ func (h *Hosts) AppToken(ctx context.Context, hostType string, repository Reposi
 	return Token(strings.TrimPrefix(authorization, "Bearer ")), nil
 }
 
-// connect returns the client of a credential at a host.
+// connect returns the client of a credential on a host.
 func (h *Hosts) connect(api url.URL, authenticate credential, caBundle []byte) (*apiClient, error) {
 	origin := api.Scheme + "://" + api.Host
 	h.mu.Lock()
@@ -135,7 +134,7 @@ func (h *Hosts) connect(api url.URL, authenticate credential, caBundle []byte) (
 	if err != nil {
 		return nil, err
 	}
-	// The budget is the credential's, whatever else of a Secret changes.
+	// The budget belongs to the credential, even if other fields of the Secret change.
 	shared := digest(origin, authenticate.id())
 	if h.budgets[shared] == nil {
 		h.budgets[shared] = newBudget(h.now)
@@ -147,7 +146,7 @@ func (h *Hosts) connect(api url.URL, authenticate credential, caBundle []byte) (
 	return client, nil
 }
 
-// sweep forgets what is in no use. A limit is remembered until it ends.
+// sweep removes unused entries. Limits are kept until they end.
 func (h *Hosts) sweep() {
 	since := h.now().Add(-idleAfter)
 	for key, client := range h.clients {
@@ -158,8 +157,8 @@ func (h *Hosts) sweep() {
 	maps.DeleteFunc(h.budgets, func(_ [sha256.Size]byte, b *budget) bool { return b.idle(since) })
 }
 
-// makeRoom forgets the clients that were not asked for for the longest, and then such budgets, while there are more than allowed.
-// Who has one of them can still use it.
+// makeRoom removes the least recently used clients and budgets while there are too many. Callers that still have one
+// can continue to use it.
 func (h *Hosts) makeRoom() {
 	certificates := 0
 	for _, client := range h.clients {
@@ -182,7 +181,7 @@ func (h *Hosts) forget(key [sha256.Size]byte) {
 	delete(h.clients, key)
 }
 
-// oldest returns the key of what was used before all others.
+// oldest returns the key of the least recently used entry.
 func oldest[V any](all map[[sha256.Size]byte]V, used func(V) time.Time) (key [sha256.Size]byte) {
 	var since time.Time
 	for candidate, value := range all {
@@ -193,7 +192,7 @@ func oldest[V any](all map[[sha256.Size]byte]V, used func(V) time.Time) (key [sh
 	return key
 }
 
-// digest tells lists of texts apart and keeps none of them.
+// digest identifies a list of texts without storing them.
 func digest(parts ...string) [sha256.Size]byte {
 	hash := sha256.New()
 	for _, part := range parts {

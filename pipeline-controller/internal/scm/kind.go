@@ -25,20 +25,21 @@ import (
 	"strings"
 )
 
-// kind is all that is known of a kind of Git host. The file of its adapter declares it, and kinds has a row for it.
+// kind describes a kind of Git host. The file of its adapter declares it, and kinds contains it.
 type kind struct {
 	// open returns the pull requests of a repository on a host of the kind.
 	open func(Repository, connector) (Host, error)
-	// known returns the host and the path by which a repository is known, if the address is on a public host of the kind: such a host may have
-	// other names, and other forms of path, by SSH or from earlier days. It is nil where there are no public hosts.
+	// known returns the canonical host and path of a repository on a public host of the kind. Such a host may have
+	// other names, and other forms of paths, for SSH or from earlier days. It is nil if there are no public hosts.
 	known func(address *url.URL) (host, path string, ok bool)
-	// gitTakesBearer is set where a token that is nobody's in particular is sent by Git as Authorization: Bearer.
+	// gitTakesBearer is true if Git sends tokens without a user name as Authorization: Bearer.
 	gitTakesBearer bool
-	// claims returns how a webhook claims to come from a host of the kind; nil where such hosts prove nothing.
+	// claims returns the claims that a webhook comes from a host of the kind. It is nil if such hosts do not
+	// authenticate webhooks.
 	claims func(header http.Header, key []byte) []claim
 }
 
-// kinds are those that are supported, by the names that a Pipeline has for them.
+// kinds contains the supported kinds, by their names in Pipelines.
 var kinds = map[string]kind{
 	"azure-devops":     azureKind,
 	"bitbucket-server": bitbucketKind,
@@ -47,7 +48,7 @@ var kinds = map[string]kind{
 	"gitlab":           gitLabKind,
 }
 
-// kindOf returns the kind of a repository's host, by its name or else by what the URL tells.
+// kindOf returns the kind of a repository's host, by its name or from the URL.
 func kindOf(hostType string, repository Repository) (kind, error) {
 	supported := strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 	if hostType == "" {
@@ -69,7 +70,8 @@ func kindOf(hostType string, repository Repository) (kind, error) {
 	return named, nil
 }
 
-// GitTakesBearer reports whether Git sends a token to hosts of the type as Authorization: Bearer, unless it goes with a user's name.
+// GitTakesBearer reports whether Git sends a token to hosts of the type as Authorization: Bearer, unless there is a
+// user name.
 func GitTakesBearer(hostType string) bool { return kinds[hostType].gitTakesBearer }
 
 func (k kind) find(address *url.URL) (host, path string, ok bool) {

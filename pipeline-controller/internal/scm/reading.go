@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// mostRead is how many bytes of memory a response may take while it is read, and mostReadOfAll all that are read at the same time.
-	// A full page of pull requests with long bodies takes half of the former.
+	// mostRead is the maximum memory in bytes of a response while it is read, and mostReadOfAll that of all responses
+	// together. A full page of pull requests with long bodies needs half of the former.
 	mostRead      = 64 << 20
 	mostReadOfAll = 2 * mostRead
-	// A text is in memory as the host sends it, as the decoder buffers it, which grows by doubling, and as a value. An object of a few
-	// bytes may have a hundred fields, and a value in a list takes more than the comma behind it.
+	// A text is in memory as the host sends it, in the decoder's buffer, which grows by doubling, and as a value. An
+	// object of a few bytes may have a hundred fields, and a value in a list needs more than the comma after it.
 	readPerByte   = 4
 	readPerObject = 1 << 10
 	readPerValue  = 64
@@ -41,8 +41,8 @@ var (
 	errTooMuchBoth = errors.New("responses of Git hosts use too much memory together, and this one the most")
 )
 
-// reading bounds the memory of all responses that are being read. Where they take too much, the one that takes the most is given up,
-// so that a host that sends much, or slowly, has nobody wait.
+// reading limits the memory of all responses that are being read. If they exceed it, the largest one is cancelled, so a
+// host that sends much, or slowly, blocks no other.
 type reading struct {
 	mu     sync.Mutex
 	size   int64
@@ -51,12 +51,12 @@ type reading struct {
 
 func newReading() *reading { return &reading{bodies: map[*body]struct{}{}} }
 
-// body returns the body of a response to a request that cancel ends.
+// body returns the body of the response to a request that cancel ends.
 func (r *reading) body(content io.ReadCloser, cancel context.CancelFunc) *body {
 	return &body{ReadCloser: content, all: r, cancel: cancel}
 }
 
-// grow gives a body more memory, or says why there is no more for it.
+// grow gives a body more memory, or returns an error if there is none.
 func (r *reading) grow(b *body, size int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *reading) largest() *body {
 	return largest
 }
 
-// giveUp ends a request, whose body may be waited for at this moment.
+// giveUp cancels a request whose body may be waited for.
 func (r *reading) giveUp(b *body, why error) {
 	b.givenUp = why
 	r.free(b)
@@ -118,7 +118,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close frees what the body and the request take.
+// Close releases the memory of the body and cancels the request.
 func (b *body) Close() error {
 	b.all.mu.Lock()
 	b.all.free(b)
@@ -127,7 +127,7 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// weigh returns how many bytes of memory a part of the body takes.
+// weigh returns the memory in bytes of a part of the body.
 func (b *body) weigh(part []byte) int64 {
 	weight := readPerByte * int64(len(part))
 	for _, c := range part {

@@ -27,17 +27,17 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hosthttp"
 )
 
-// location is a repository's place on its host.
+// location is the location of a repository on its host.
 type location struct {
-	// root is the host's own address, with the path that it is installed at if that is not /.
+	// root is the address of the host, with the path at which it is installed.
 	root  url.URL
 	owner string
 	name  string
-	// page is the repository's own address, for people.
+	// page is the URL of the repository in a browser.
 	page string
-	// clone is the address for Git.
+	// clone is the URL for Git.
 	clone string
-	// secrets are what must stay out of errors.
+	// secrets returns the texts that must not appear in errors.
 	secrets func() []string
 }
 
@@ -46,12 +46,12 @@ func (l location) String() string { return l.page }
 // CloneURL implements Host.
 func (l location) CloneURL() string { return l.clone }
 
-// parseURL takes a repository's URL apart into the host's address and the segments of its path.
+// parseURL splits a repository's URL into the host's address and the segments of its path.
 func parseURL(repository Repository) (url.URL, []string, error) {
 	const example = "give one like https://host/owner/repository"
 	parsed, err := url.Parse(repository.URL)
 	if err != nil {
-		// The error of url.Parse repeats the URL, password and all.
+		// The error of url.Parse contains the URL with the password.
 		return url.URL{}, nil, errors.New("the repository URL cannot be parsed: " + example)
 	}
 	if parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" {
@@ -66,7 +66,7 @@ func parseURL(repository Repository) (url.URL, []string, error) {
 	return url.URL{Scheme: parsed.Scheme, Host: strings.ToLower(parsed.Host)}, segments, nil
 }
 
-// locate is for hosts whose URLs end in owner and name: whatever goes before is where the host is installed.
+// locate is for hosts whose URLs end in owner and name. The rest of the path is where the host is installed.
 func locate(repository Repository) (location, error) {
 	root, segments, err := parseURL(repository)
 	if err != nil {
@@ -90,7 +90,7 @@ func under(root url.URL, segments []string) url.URL {
 	return root
 }
 
-// join returns the address of what has these names, one below the other, on a host.
+// join returns the address of nested names on a host.
 func join(root url.URL, names ...string) *url.URL {
 	for i, name := range names {
 		names[i] = url.PathEscape(name)
@@ -98,8 +98,8 @@ func join(root url.URL, names ...string) *url.URL {
 	return root.JoinPath(names...)
 }
 
-// failed says what could not be done in the repository. status is that of the
-// host's response, 0 for none; kind, where it is known already, goes before it.
+// failed returns the error of an operation on the repository. status is that of the host's response, or 0. kind is
+// optional and wraps the error.
 func (l location) failed(doing string, kind error, status int, err error) error {
 	var limited *RateLimitedError
 	if errors.As(err, &limited) {
@@ -133,7 +133,7 @@ func (l location) failed(doing string, kind error, status int, err error) error 
 	return hosthttp.NewError(kind, text, l.secrets()...)
 }
 
-// unsupported says that the host has no such method of merging.
+// unsupported returns the error for a merge method that the host does not support.
 func (l location) unsupported(method MergeMethod, instead string) error {
 	return fmt.Errorf("merging in %s by %q: %w: %s", l, method, ErrUnsupported, instead)
 }

@@ -26,19 +26,20 @@ import (
 )
 
 const (
-	// largestKept is the size in bytes of the largest response that is kept: a pull request, or a page of a few.
+	// largestKept is the maximum size in bytes of a cached response: a pull request, or a page of a few.
 	largestKept = 256 << 10
-	// mostKept is how many bytes of responses are kept for one credential, and mostKeptOfAll for all of a process.
+	// mostKept is the maximum size in bytes of the cached responses of one credential, and mostKeptOfAll that of all
+	// together.
 	mostKept      = 4 << 20
 	mostKeptOfAll = 32 << 20
-	// keptBesides is what a response takes in bytes besides its text.
+	// keptBesides is the overhead of a cached response in bytes.
 	keptBesides = 512
 )
 
-// keptHeaders are those that an adapter's library reads of a response: where the next page is.
+// keptHeaders are the headers that the adapters' libraries use: the next page.
 var keptHeaders = []string{"Content-Type", "Link", "X-Next-Page"}
 
-// archive bounds the responses that are kept for all credentials together.
+// archive limits the cached responses of all credentials together.
 type archive struct {
 	mu   sync.Mutex
 	size int
@@ -47,7 +48,7 @@ type archive struct {
 
 func newArchive() *archive { return &archive{of: map[*responses]struct{}{}} }
 
-// open returns the responses of one more credential.
+// open returns the cache of another credential.
 func (a *archive) open() *responses {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,7 +57,7 @@ func (a *archive) open() *responses {
 	return opened
 }
 
-// close forgets the responses of a credential, which keeps no more.
+// close removes the responses of a credential, which caches no more.
 func (a *archive) close(closed *responses) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,7 +66,8 @@ func (a *archive) close(closed *responses) {
 	delete(a.of, closed)
 }
 
-// largest returns those who take the most. So one credential that keeps much does not cost others the little that they keep.
+// largest returns the cache that needs the most memory. So a credential with a large cache does not displace the small
+// caches of others.
 func (a *archive) largest() *responses {
 	var largest *responses
 	for candidate := range a.of {
@@ -76,9 +78,9 @@ func (a *archive) largest() *responses {
 	return largest
 }
 
-// responses are those to one credential that hosts gave a tag. They are asked for again by the tag:
-// GitHub answers for free while nothing has changed, and others at least without
-// a body. The archive's lock guards them.
+// responses is the cache of one credential for responses with an ETag. They are requested again with the ETag: if
+// nothing has changed, the response has no body, and on GitHub it does not count against the limit. Guarded by the
+// archive's lock.
 type responses struct {
 	archive *archive
 	kept    map[string]keptResponse
@@ -95,14 +97,14 @@ func newKeptResponse(response *http.Response, body []byte) keptResponse {
 	kept := keptResponse{tag: response.Header.Get("ETag"), header: http.Header{}, body: bytes.Clone(body)}
 	for _, name := range keptHeaders {
 		if values := response.Header.Values(name); len(values) > 0 {
-			// Values share their memory with those of all other headers.
+			// Values share their memory with all other headers.
 			kept.header[name] = slices.Clone(values)
 		}
 	}
 	return kept
 }
 
-// size is how many bytes of memory the response takes under a key.
+// size returns the memory in bytes of the response under a key.
 func (k keptResponse) size(key string) int {
 	size := keptBesides + len(key) + len(k.tag) + len(k.body)
 	for _, values := range k.header {
@@ -117,7 +119,7 @@ func responseKey(request *http.Request) string {
 	return request.Header.Get("Accept") + " " + request.URL.String()
 }
 
-// askFor makes a request conditional if its response is kept, and returns that.
+// askFor makes a request conditional if its response is cached, and returns that response.
 func (r *responses) askFor(request *http.Request) *keptResponse {
 	if request.Method != http.MethodGet {
 		return nil
@@ -132,8 +134,7 @@ func (r *responses) askFor(request *http.Request) *keptResponse {
 	return &known
 }
 
-// complete returns the response that is known in place of one that says that it
-// has not changed, and keeps others.
+// complete replaces a not-modified response with the cached one, and caches others.
 func (r *responses) complete(request *http.Request, response *http.Response, known *keptResponse) *http.Response {
 	switch {
 	case known != nil && response.StatusCode == http.StatusNotModified:
@@ -148,7 +149,7 @@ func (r *responses) complete(request *http.Request, response *http.Response, kno
 		if err == nil && len(content) <= largestKept {
 			r.keep(responseKey(request), newKeptResponse(response, content))
 		}
-		// What is left of the body follows, or the error.
+		// The rest of the body, or the error, follows.
 		response.Body = &prefixedBody{io.MultiReader(bytes.NewReader(content), response.Body), response.Body}
 	}
 	return response

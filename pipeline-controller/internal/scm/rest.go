@@ -30,31 +30,31 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hosthttp"
 )
 
-// maxMessage is the length, in bytes, of a refusal that is quoted without being understood.
+// maxMessage is the maximum length in bytes of an error body that is quoted without being parsed.
 const maxMessage = 200
 
-// rest is a client of JSON for hosts that have no well-kept library.
+// rest is a JSON client for hosts without a well-maintained library.
 type rest struct {
 	client *http.Client
-	// header goes with each request.
+	// header is added to each request.
 	header http.Header
-	// message finds what a host says to people in the body of a refusal.
+	// message extracts the host's message from an error body.
 	message func(body []byte) string
-	// secrets are what must stay out of errors.
+	// secrets returns the texts that must not appear in errors.
 	secrets func() []string
 }
 
-// refusal is a response that is no success.
+// refusal is an error response.
 type refusal struct {
 	status  int
 	message string
-	// body is what the message was taken from.
+	// body from which the message was extracted.
 	body []byte
 }
 
 func (r *refusal) Error() string { return r.message }
 
-// call sends the body, if it is not nil, and decodes the answer into answer, if that is not nil.
+// call sends the body unless it is nil, and decodes the response into answer unless that is nil.
 func (r *rest) call(ctx context.Context, method string, address *url.URL, body, answer any) error {
 	var content io.Reader
 	if body != nil {
@@ -91,7 +91,7 @@ func (r *rest) call(ctx context.Context, method string, address *url.URL, body, 
 }
 
 func (r *rest) refused(response *http.Response) error {
-	// Azure DevOps sends its page for signing in with status 203.
+	// Azure DevOps sends its sign-in page with status 203.
 	if response.StatusCode == http.StatusNonAuthoritativeInfo {
 		return &refusal{status: http.StatusUnauthorized, message: "the host asks for an interactive sign-in"}
 	}
@@ -104,14 +104,14 @@ func (r *rest) refused(response *http.Response) error {
 	}
 	message := r.message(body)
 	if message == "" {
-		// What is cut off of a secret would no longer be known for one.
+		// A secret that is cut could no longer be redacted.
 		message = hosthttp.NewError(nil, string(body), r.secrets()...).Error()
 		message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
 	}
 	return &refusal{status: response.StatusCode, message: message, body: body}
 }
 
-// refusalOf returns what the host refused, and its status; 0 where there was no answer.
+// refusalOf returns the error response and its status, or 0 if there was none.
 func refusalOf(err error) (*refusal, int) {
 	var refused *refusal
 	if errors.As(err, &refused) {

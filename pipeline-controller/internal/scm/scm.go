@@ -14,12 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package scm works with pull requests on the Git hosts that people use.
+// Package scm manages pull requests on Git hosts.
 //
-// A Host is one repository on one of them. Every host is an adapter of a few
-// methods; what they share, such as the limits on responses, the credential and
-// the rate limit, is in the HTTP transport beneath. Hosts opens them, and keeps
-// what all of one credential must have in common.
+// A Host is one repository. Each kind of host has an adapter with a few methods. The common parts, such as limits on
+// responses, credentials and rate limits, are in the HTTP transport. Hosts opens repositories, and shares what belongs
+// to one credential.
 package scm
 
 import (
@@ -31,48 +30,48 @@ import (
 	"time"
 )
 
-// StatusContext is the name under which hosts show the status that SetStatus sets.
+// StatusContext is the name of the status that SetStatus sets.
 const StatusContext = "sluice/preconditions"
 
-// MaxBody is how many characters the body of a pull request may have on every host: Azure DevOps takes no more.
+// MaxBody is the maximum length in characters of a pull request's body on all hosts. It is the limit of Azure DevOps.
 const MaxBody = 4000
 
 const (
-	// maxDescription is how many characters of a status' description are shown: GitHub takes no more.
+	// maxDescription is the maximum length in characters of a status' description. It is the limit of GitHub.
 	maxDescription = 140
-	// requestTimeout bounds one request, its response's body included.
+	// requestTimeout is the timeout of one request, including the body of its response.
 	requestTimeout = 30 * time.Second
-	// maxResponse is the size in bytes of the largest response read: a full page of pull requests with long bodies.
+	// maxResponse is the maximum size in bytes of a response: a full page of pull requests with long bodies.
 	maxResponse = mostRead / readPerByte
-	// mostFound is how many pull requests one branch may have, and mostFoundText how many bytes of text they may have together.
+	// mostFound is the maximum number of pull requests of one branch, and mostFoundText the maximum size in bytes of
+	// their text.
 	mostFound     = 1000
 	mostFoundText = 4 << 20
-	// maxPages is how many pages of pull requests are read before giving up, with
-	// an error: an answer from a part of them could have a promotion made twice.
+	// maxPages is the maximum number of pages of pull requests. More are an error: with a partial result, a promotion
+	// could be made twice.
 	maxPages = 1000
 )
 
 var (
-	// ErrNotFound says that the host has no such repository or pull request, or none that the token may see.
+	// ErrNotFound means that the repository or pull request does not exist, or is not visible with the token.
 	ErrNotFound = errors.New("not found")
-	// ErrUnauthorized says that the host refuses the token, or refuses it this operation.
+	// ErrUnauthorized means that the host rejects the token, or denies the operation.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrAlreadyExists says that an open pull request of that branch exists. Find finds it.
+	// ErrAlreadyExists means that an open pull request of that branch exists. Find returns it.
 	ErrAlreadyExists = errors.New("an open pull request already exists")
-	// ErrNoDifference says that the branch holds nothing that the base does not. Not every host minds.
+	// ErrNoDifference means that the branch contains nothing that the base does not. Some hosts accept that.
 	ErrNoDifference = errors.New("no difference between branch and base")
-	// ErrNotMergeable says that the host does not merge a pull request as it is now:
-	// it conflicts, a rule of the repository is not met, or its head is another
-	// commit. It may merge it later.
+	// ErrNotMergeable means that the host does not merge a pull request in its current state: it has conflicts, a rule
+	// of the repository is not met, or its head is another commit. It may be mergeable later.
 	ErrNotMergeable = errors.New("not mergeable")
-	// ErrUnsupported says that this kind of host cannot do what was asked for, now or later.
+	// ErrUnsupported means that this kind of host does not support the operation.
 	ErrUnsupported = errors.New("not supported by this Git host")
 )
 
-// RateLimitedError says that the host wants no more requests of this credential
-// for now. It is found with errors.As in what a Host's methods return.
+// RateLimitedError means that the host accepts no requests of this credential for now. Use errors.As on the errors of a
+// Host's methods.
 type RateLimitedError struct {
-	// Until is when requests are welcome again.
+	// Until is the time from which requests are accepted.
 	Until time.Time
 }
 
@@ -80,133 +79,133 @@ func (e *RateLimitedError) Error() string {
 	return "rate limited by the host until " + e.Until.UTC().Format(time.RFC3339)
 }
 
-// State is what became of a pull request.
+// State is the state of a pull request.
 type State string
 
 const (
-	// StateOpen is that of pull requests that can still be merged or closed.
+	// StateOpen means that it can be merged or closed.
 	StateOpen State = "open"
-	// StateMerged is for ever.
+	// StateMerged is final.
 	StateMerged State = "merged"
-	// StateClosed is that of pull requests closed without being merged. They can be opened again.
+	// StateClosed means that it was closed without being merged. It can be reopened.
 	StateClosed State = "closed"
 )
 
-// PullRequest is a pull request as the host has it.
+// PullRequest is a pull request on a host.
 type PullRequest struct {
 	// Number is unique within the repository.
 	Number int
-	// URL is the page for people.
+	// URL is the page in a browser.
 	URL   string
 	Title string
 	Body  string
-	// Branch is what is to be merged, a branch of the same repository unless the pull request comes from a fork.
+	// Branch to be merged. It is in the same repository, unless the pull request comes from a fork.
 	Branch string
-	// Base is the branch that it is to be merged into.
+	// Base is the branch that it is merged into.
 	Base string
 	// HeadCommit is the newest commit of the pull request.
 	HeadCommit string
-	// MergeCommit is the commit that the merge has moved the base branch to. It is empty until then, and where the host does not tell.
+	// MergeCommit is the commit to which the merge moved the base branch. It is empty before the merge, and if the host
+	// does not report it.
 	MergeCommit string
-	// Pipeline is the newest CI pipeline of HeadCommit, on hosts where a status belongs to one. Only Get tells it.
+	// Pipeline is the newest CI pipeline of HeadCommit, on hosts where a status belongs to a CI pipeline. Only Get sets
+	// it.
 	Pipeline string
 	State    State
-	// Warning says what of a NewPullRequest the host did not take, such as a
-	// reviewer that it does not know. Only Create sets it.
+	// Warning names the parts of a NewPullRequest that the host rejected, such as an unknown reviewer. Only Create sets
+	// it.
 	Warning string
 }
 
-// NewPullRequest is what a pull request is opened with.
+// NewPullRequest contains the fields of a new pull request.
 type NewPullRequest struct {
 	Title string
 	Body  string
 	// Branch and Base are branches of the repository.
 	Branch string
 	Base   string
-	// Labels are set on hosts that have them.
+	// Labels are set on hosts that support them.
 	Labels []string
-	// Reviewers are asked for a review, by the names that the host knows them by.
+	// Reviewers are requested by their user names on the host.
 	Reviewers []string
-	// Draft keeps the pull request from being merged until a person says that it is ready.
+	// Draft prevents a merge until a person marks the pull request as ready.
 	Draft bool
 }
 
-// StatusState is what a status says of a commit.
+// StatusState is the state of a commit status.
 type StatusState string
 
 const (
-	// StatusPending is that of something that goes on by itself.
+	// StatusPending means in progress.
 	StatusPending StatusState = "pending"
-	// StatusSuccess lets the pull request be merged.
+	// StatusSuccess allows the merge.
 	StatusSuccess StatusState = "success"
-	// StatusFailure keeps it from being merged, where the repository's rules ask for the status.
+	// StatusFailure blocks the merge, if the repository's rules require the status.
 	StatusFailure StatusState = "failure"
 )
 
-// MergeMethod is how a pull request's commits get into the base branch.
+// MergeMethod defines how the commits of a pull request are added to the base branch.
 type MergeMethod string
 
 const (
-	// MergeCommit adds a commit with two parents.
+	// MergeCommit adds a merge commit with two parents.
 	MergeCommit MergeMethod = "merge"
-	// MergeSquash makes one commit of all.
+	// MergeSquash combines all commits into one.
 	MergeSquash MergeMethod = "squash"
-	// MergeRebase makes the commits anew on top of the base.
+	// MergeRebase rebases the commits onto the base.
 	MergeRebase MergeMethod = "rebase"
 )
 
-// Host is the pull requests of one repository. It never waits for a rate limit:
-// while one holds, methods make no request and return a RateLimitedError. It
-// knows of the limits that were met through the same Hosts. A Host is safe for
+// Host manages the pull requests of one repository. It never waits for a rate limit: while one applies, methods send no
+// request and return a RateLimitedError. All repositories of the same Hosts share the known limits. A Host is safe for
 // concurrent use.
 type Host interface {
-	// CloneURL is where Git finds the repository. No credential is in it.
+	// CloneURL returns the URL for Git, without credentials.
 	CloneURL() string
-	// Find returns all pull requests, in whatever state, whose head is that branch of this repository, newest first.
+	// Find returns all pull requests in any state whose head is that branch of this repository, newest first.
 	Find(ctx context.Context, branch string) ([]PullRequest, error)
-	// Get returns one pull request. The error is ErrNotFound when there is none.
+	// Get returns one pull request. The error is ErrNotFound if it does not exist.
 	Get(ctx context.Context, number int) (PullRequest, error)
-	// Create opens a pull request. The error is ErrAlreadyExists or ErrNoDifference where that is the matter.
+	// Create opens a pull request. The error can be ErrAlreadyExists or ErrNoDifference.
 	Create(ctx context.Context, pullRequest NewPullRequest) (PullRequest, error)
-	// Close closes a pull request that is open, and returns the one that there is
-	// then: one that was merged or closed before stays what it is.
+	// Close closes an open pull request and returns its new state. A pull request that is merged or closed is not
+	// changed.
 	Close(ctx context.Context, number int) (PullRequest, error)
 	// Comment adds a comment to a pull request, in Markdown.
 	Comment(ctx context.Context, number int, text string) error
-	// SetStatus sets the status StatusContext of the pull request's HeadCommit. Setting it again is fine.
+	// SetStatus sets the status StatusContext of the pull request's HeadCommit. It can be set again.
 	SetStatus(ctx context.Context, pullRequest PullRequest, state StatusState, description string) error
-	// Merge merges a pull request whose newest commit is headCommit. The error is
-	// ErrNotMergeable if that is another one by now or the host does not merge it as
-	// it is, ErrUnsupported if it does not know the method. Some hosts merge in the
-	// background: Get tells when it is done.
+	// Merge merges a pull request whose newest commit is headCommit. The error is ErrNotMergeable if the newest commit
+	// is another one or if the host rejects the merge in the current state, and ErrUnsupported if the host does not
+	// support the method. Some hosts merge in the background: Get returns when that is done.
 	Merge(ctx context.Context, number int, method MergeMethod, headCommit string) error
 }
 
-// Repository tells where a repository is and how to authenticate for its pull requests.
+// Repository contains the location and the credentials of a repository.
 type Repository struct {
-	// URL is what is cloned, over http or https, or the repository's page. The address of the API is derived from it.
+	// URL for cloning, by HTTP or HTTPS, or the repository's page. The address of the API is derived from it.
 	URL string
-	// Token is sent to the API's own origin only.
+	// Token is only sent to the API's own origin.
 	Token Token
-	// App, where it is not nil, takes the place of Token. Only GitHub has Apps.
+	// App replaces Token unless it is nil. Only GitHub has Apps.
 	App *GitHubApp
-	// CABundle holds certificate authorities in PEM that are trusted besides the system's.
+	// CABundle contains certificate authorities (PEM) that are trusted in addition to the system's.
 	CABundle []byte
 }
 
-// Token is a credential for a host's API. It does not print: convert it to a string to get at it.
+// Token is a credential for a host's API. It is redacted when printed. Convert it to a string to use it.
 type Token string
 
 // String returns no part of the token.
 func (Token) String() string { return "[redacted]" }
 
-// GoString is String: %#v redacts too.
+// GoString redacts %#v too.
 func (t Token) GoString() string { return t.String() }
 
 // MarshalText encodes String.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// closeOpen closes a pull request as Host.Close is to.
+// closeOpen implements Host.Close.
 func closeOpen(ctx context.Context, host Host, number int, closeIt func() (PullRequest, error)) (PullRequest, error) {
 	pullRequest, err := host.Get(ctx, number)
 	if err != nil || pullRequest.State != StateOpen {
@@ -216,14 +215,14 @@ func closeOpen(ctx context.Context, host Host, number int, closeIt func() (PullR
 	if err == nil {
 		return closed, nil
 	}
-	// It may have been merged or closed since it was read, and then hosts refuse.
+	// It may have been merged or closed since it was read. Hosts reject the request in that case.
 	if now, getErr := host.Get(ctx, number); getErr == nil && now.State != StateOpen {
 		return now, nil
 	}
 	return PullRequest{}, err
 }
 
-// everyPage calls list for one page after the other, from the first on, until it says there is no next (0).
+// everyPage calls list for each page, starting with the first one, until it returns 0 as the next page.
 func everyPage(list func(page int) (next int, err error)) error {
 	page := 1
 	for range maxPages {
@@ -259,13 +258,13 @@ func checkFound(number int, branch string) error {
 	return nil
 }
 
-// newestFirst sorts by number: hosts sort by time, in whole seconds.
+// newestFirst sorts by number, because the times of hosts are in whole seconds.
 func newestFirst(pullRequests []PullRequest) []PullRequest {
 	slices.SortFunc(pullRequests, func(a, b PullRequest) int { return b.Number - a.Number })
 	return pullRequests
 }
 
-// short cuts a status' description to what every host takes.
+// short cuts a status' description to a length that every host accepts.
 func short(description string) string {
 	if letters := []rune(description); len(letters) > maxDescription {
 		return string(letters[:maxDescription-1]) + "…"
@@ -273,7 +272,8 @@ func short(description string) string {
 	return description
 }
 
-// notTaken makes a warning of what was refused after a pull request was opened: that it is open must not be lost.
+// notTaken returns a warning for parts that were rejected after the pull request was opened, because the open pull
+// request must not be lost.
 func notTaken(pullRequest *PullRequest, what string, err error) {
 	if err == nil {
 		return
@@ -284,7 +284,7 @@ func notTaken(pullRequest *PullRequest, what string, err error) {
 	pullRequest.Warning += fmt.Sprintf("%s: %s", what, err)
 }
 
-// peopleAndTeams tells reviewers apart: a team is named org/team.
+// peopleAndTeams separates users from teams, which are named org/team.
 func peopleAndTeams(reviewers []string) (people, teams []string) {
 	for _, reviewer := range reviewers {
 		if _, team, isTeam := strings.Cut(reviewer, "/"); isTeam {
@@ -296,7 +296,7 @@ func peopleAndTeams(reviewers []string) (people, teams []string) {
 	return people, teams
 }
 
-// has reports whether a host's message on a refusal means a kind of it.
+// has reports whether an error message contains the phrase of a known error.
 func has(message, phrase string) bool {
 	return strings.Contains(strings.ToLower(message), phrase)
 }

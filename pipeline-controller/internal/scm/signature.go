@@ -27,17 +27,18 @@ import (
 	"strings"
 )
 
-// MaxWebhook is the size in bytes of the largest webhook that a host sends: GitHub says so of its own. Signed holds none of it.
+// MaxWebhook is the maximum size in bytes of a webhook, as documented by GitHub. Signed does not keep the body in
+// memory.
 const MaxWebhook = 25 << 20
 
-// claim is how a webhook claims to come from who has the key. The body is written to it, and then it is proved or not.
+// claim is the unverified proof of origin of a webhook. The body is written to it, and then it is verified.
 type claim struct {
 	io.Writer
 	proved func() bool
 }
 
-// Signed reports whether a webhook comes from a Git host that was given the key. It reads the body to its end, whatever the header says, and
-// as it comes: a stranger can't have it held in memory.
+// Signed reports whether a webhook comes from a Git host that has the key. It always reads the whole body, as a stream,
+// so strangers cannot make it use memory.
 func Signed(header http.Header, body io.Reader, key []byte) (bool, error) {
 	var claims []claim
 	var writers []io.Writer
@@ -59,7 +60,7 @@ func Signed(header http.Header, body io.Reader, key []byte) (bool, error) {
 	return signed, nil
 }
 
-// macClaim is that the header of this name holds, after a prefix, the body's MAC in hexadecimal.
+// macClaim verifies a header that contains, after a prefix, the hexadecimal MAC of the body.
 func macClaim(header http.Header, name, prefix string, key []byte) []claim {
 	digits, found := strings.CutPrefix(header.Get(name), prefix)
 	sum, err := hex.DecodeString(digits)
@@ -70,15 +71,16 @@ func macClaim(header http.Header, name, prefix string, key []byte) []claim {
 	return []claim{{mac, func() bool { return hmac.Equal(mac.Sum(nil), sum) }}}
 }
 
-// keyClaim is that what was sent is the key.
+// keyClaim verifies that the sent value is the key.
 func keyClaim(sent string, key []byte) []claim {
-	// By the sums, so that the time it takes to compare tells nothing about the lengths.
+	// It compares hashes, so the duration does not depend on the lengths.
 	given, own := sha256.Sum256([]byte(sent)), sha256.Sum256(key)
 	return []claim{{io.Discard, func() bool { return hmac.Equal(given[:], own[:]) }}}
 }
 
-// standardClaims are those of Standard Webhooks, whose keys begin with whsec_. A signature covers the delivery and its time, which is not looked
-// at: what is repeated does no more than it did. https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+// standardClaims are those of Standard Webhooks, whose keys start with whsec_. The signature covers the delivery and
+// its time. The time is not checked, because a replayed webhook has no further effect.
+// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 func standardClaims(header http.Header, key []byte) []claim {
 	encoded, isStandard := strings.CutPrefix(string(key), "whsec_")
 	secret, err := base64.StdEncoding.DecodeString(encoded)

@@ -28,8 +28,7 @@ import (
 
 const maxRedirects = 5
 
-// transport authenticates requests, lets them go as their budget allows, and
-// asks again for what it has already only whether that has changed.
+// transport authenticates requests, respects their budget, and makes requests for cached responses conditional.
 type transport struct {
 	next       http.RoundTripper
 	credential credential
@@ -42,13 +41,14 @@ type transport struct {
 func newHTTPClient(api url.URL, next http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport: next,
-		// Hosts redirect within themselves, for a repository that was renamed. Anywhere
-		// else the token must not go, and without it there is nothing to be had.
+		// Hosts redirect to other paths of their own, for renamed repositories. The token must not be sent anywhere
+		// else, where requests are useless without it.
 		CheckRedirect: func(request *http.Request, via []*http.Request) error {
 			if request.URL.Scheme != api.Scheme || request.URL.Host != api.Host {
 				return fmt.Errorf("the host redirects to %s://%s, which is not followed", request.URL.Scheme, request.URL.Host)
 			}
-			// Most statuses of redirects have a change asked for by GET where it goes on: that changes nothing, and looks like a success.
+			// After most redirects, clients follow with GET. For a change, that changes nothing but looks like a
+			// success.
 			if made := via[0].Method; request.Method != made {
 				return fmt.Errorf("the host redirects a %s to %s://%s%s: was the repository moved?", made, request.URL.Scheme, request.URL.Host, request.URL.Path)
 			}
@@ -83,9 +83,9 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.responses.complete(request, response, known), nil
 }
 
-// exchange carries out one request. Who calls it has the budget's turn.
+// exchange sends one request. The caller has the budget's turn.
 func (t *transport) exchange(request *http.Request) (*http.Response, error) {
-	// Not the client's own timeout: that would count the wait for the turn.
+	// The client's own timeout would include the wait for the turn.
 	ctx, cancel := context.WithTimeout(request.Context(), requestTimeout)
 	response, err := t.next.RoundTrip(request.WithContext(ctx))
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *transport) exchange(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// authorization returns what the next request would be authenticated with.
+// authorization returns the current authorization header.
 func (t *transport) authorization(ctx context.Context) (string, error) {
 	if err := t.budget.take(ctx); err != nil {
 		return "", err
