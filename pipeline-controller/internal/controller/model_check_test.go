@@ -35,7 +35,8 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 )
 
-// transitions are those of docs/architecture.md. A promotion that is superseded is abandoned from wherever it was. TestDiagram compares them.
+// transitions are those of docs/architecture.md. A promotion that is superseded is abandoned from wherever it was.
+// TestDiagram compares them.
 var transitions = map[pipelinesv1.PromotionState][]pipelinesv1.PromotionState{
 	"unapproved":  {"unattempted"},
 	"unattempted": {"created", "failed", "succeeded", "abandoned"},
@@ -65,7 +66,8 @@ func TestDiagram(t *testing.T) {
 type past struct {
 	// record is the last one that there was.
 	record *pipelinesv1.PromotionRecord
-	// superseded is true once another revision has taken its place, a person has asked for it anew, or the environment has left.
+	// superseded is true once another revision has taken its place, a person has asked for it anew, or the environment
+	// has left.
 	superseded bool
 	// arrived is true once the environment was seen to run the revision.
 	arrived bool
@@ -160,8 +162,8 @@ func (m *model) checkConfirmed(p *process, before, after permission) {
 	}
 }
 
-// checkTouch checks that the outside world is touched for a promotion which has been confirmed, and which isn't over. Another
-// process may have ended it in the moment since.
+// checkTouch checks that the outside world is touched for a promotion which has been confirmed, and which isn't over.
+// Another process may have ended it in the moment since.
 func (m *model) checkTouch(p *process, id promotionID) {
 	if !p.hasConfirmed {
 		m.fail("%s touches the outside world for %v, which was not confirmed", p.name, id)
@@ -206,7 +208,8 @@ func (m *model) checkWithdrawal(p *process, promotion promote.Promotion) {
 	}
 }
 
-// checkSuperseded checks that a promotion is begun to be withdrawn only if it has no business any more. It is withdrawn to the end then.
+// checkSuperseded checks that a promotion is begun to be withdrawn only if it has no business any more. It is withdrawn
+// to the end then.
 func (m *model) checkSuperseded(p *process, env string, after *pipelinesv1.Pipeline) {
 	past, is := m.pastOf(env), recordIn(after, env)
 	// Once its pull request is known, a promotion into an environment that runs the revision is followed to its end.
@@ -326,8 +329,8 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 // checkBeginning checks that a promotion begins only where one is due.
 func (m *model) checkBeginning(p *process, env string, past *past, is *pipelinesv1.PromotionRecord) {
 	m.count("promotions begun")
-	// A promotion that was withdrawn, because its environment did without, may be needed again. Its pull request may have been seen
-	// closed only now.
+	// A promotion that was withdrawn, because its environment did without, may be needed again. Its pull request may
+	// have been seen closed only now.
 	withdrawn := past.record != nil && past.record.Superseded && past.record.State != pipelinesv1.PromotionSucceeded
 	if last := past.record; last != nil && last.Attempts > 0 && sameRevision(last.Revision, is.Revision) && !past.superseded && !withdrawn {
 		m.fail("%s begins %s into %s anew, though nobody has asked for it: before it was %s", p.name, is.Revision, env, describeRecord(last))
@@ -525,7 +528,8 @@ func environmentsOf(before, after *pipelinesv1.Pipeline) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// checkFixedPoint checks that the Pipeline has come to where the algorithm leads, when all is as it is now and stays so.
+// checkFixedPoint checks that the Pipeline has come to where the algorithm leads, when all is as it is now and stays
+// so.
 func (m *model) checkFixedPoint() {
 	pipeline := m.cluster.pipeline()
 	if pipeline == nil {
@@ -581,7 +585,8 @@ func (m *model) checkConditions(pipeline *pipelinesv1.Pipeline, stands standing,
 	m.checkStates(pipeline)
 }
 
-// checkStates checks that every environment says where it stands, and that those after the first that has not settled wait for it.
+// checkStates checks that every environment says where it stands, and that those after the first that has not settled
+// wait for it.
 func (m *model) checkStates(pipeline *pipelinesv1.Pipeline) {
 	behind := false
 	for _, env := range pipeline.Spec.Environments {
@@ -628,8 +633,8 @@ func (m *model) checkTargets(pipeline *pipelinesv1.Pipeline) {
 	}
 }
 
-// checkRecords checks that there are records of promotions of the run's revision only, that each is what has become of it, and
-// that every open pull request has one.
+// checkRecords checks that there are records of promotions of the run's revision only, that each is what has become of
+// it, and that every open pull request has one.
 func (m *model) checkRecords(pipeline *pipelinesv1.Pipeline, stands standing) {
 	active := !pipeline.Spec.Suspend && stands.reason != "InvalidSpec"
 	for _, env := range environmentsOf(pipeline, pipeline) {
@@ -715,7 +720,8 @@ func (m *model) checkRolledBack(pipeline *pipelinesv1.Pipeline, env string, reco
 	}
 }
 
-// checkGone checks, when a Pipeline is gone, that its pull requests were closed, or that enough patience was had with the host.
+// checkGone checks, when a Pipeline is gone, that its pull requests were closed, or that enough patience was had with
+// the host.
 func (m *model) checkGone(p *process, pipeline *pipelinesv1.Pipeline) {
 	m.overtake(p)
 	patience := m.now.Sub(pipeline.DeletionTimestamp.Time) >= finalizerPatience-2*m.profile.skew

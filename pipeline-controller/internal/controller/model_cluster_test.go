@@ -46,8 +46,8 @@ const modelNamespace = "default"
 
 var modelPipeline = types.NamespacedName{Namespace: modelNamespace, Name: "app"}
 
-// modelKind is a kind of object in the model's cluster. Each has a watch of its own, so that a cache may be up to date with one
-// and behind with another.
+// modelKind is a kind of object in the model's cluster. Each has a watch of its own, so that a cache may be up to date
+// with one and behind with another.
 type modelKind int
 
 const (
@@ -59,8 +59,8 @@ const (
 	modelKinds
 )
 
-// modelCluster is an API server: objects with resource versions, and every change of them in order, which is what watches show.
-// What it holds is never changed, only replaced.
+// modelCluster is an API server: objects with resource versions, and every change of them in order, which is what
+// watches show. What it holds is never changed, only replaced.
 type modelCluster struct {
 	scheme  *runtime.Scheme
 	version int
@@ -151,8 +151,8 @@ func notFound(name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, name)
 }
 
-// updateStatus replaces the status of the Pipeline if the update is of the newest. What it stores has gone through JSON, by
-// which a real one loses fractions of seconds.
+// updateStatus replaces the status of the Pipeline if the update is of the newest. What it stores has gone through
+// JSON, by which a real one loses fractions of seconds.
 func (c *modelCluster) updateStatus(update *pipelinesv1.Pipeline) (before, after *pipelinesv1.Pipeline, err error) {
 	before = c.pipeline()
 	switch {
@@ -248,8 +248,8 @@ type modelCache [modelKinds]struct {
 	objects map[string]any
 }
 
-// newModelCache starts a cache that is behind by a few changes of each kind, as one filled from another replica of the API
-// server may be.
+// newModelCache starts a cache that is behind by a few changes of each kind, as one filled from another replica of the
+// API server may be.
 func newModelCache(c *modelCluster, behind func(modelKind) int) *modelCache {
 	cache := &modelCache{}
 	for kind := range modelKinds {
@@ -290,7 +290,8 @@ func passes(kind modelKind, before, after any) bool {
 	return true
 }
 
-// concerns reports whether the cache has the Pipeline refer to the object: the indexes that map objects to Pipelines know no other.
+// concerns reports whether the cache has the Pipeline refer to the object: the indexes that map objects to Pipelines
+// know no other.
 func (cache *modelCache) concerns(kind modelKind, name string) bool {
 	pipeline, ok := cache[pipelineObjects].objects[modelPipeline.Name].(*pipelinesv1.Pipeline)
 	switch {
@@ -311,8 +312,8 @@ func (cache *modelCache) concerns(kind modelKind, name string) bool {
 	return false
 }
 
-// modelClient is a manager's client: it reads from the process's cache and writes to the cluster. What the model has no need of
-// is left to the nil interface.
+// modelClient is a manager's client: it reads from the process's cache and writes to the cluster. What the model has no
+// need of is left to the nil interface.
 type modelClient struct {
 	client.Client
 	*process

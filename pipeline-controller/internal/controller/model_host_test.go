@@ -31,7 +31,8 @@ import (
 // eventMemory is how long notification-controller refuses an event that it has accepted before.
 const eventMemory = 5 * time.Minute
 
-// promotionID identifies a promotion to the outside world: it is what its branch and its trailers, or its event's token, say.
+// promotionID identifies a promotion to the outside world: it is what its branch and its trailers, or its event's
+// token, say.
 type promotionID struct {
 	environment, revision string
 	// started is in seconds since 1970.
@@ -54,7 +55,8 @@ type modelPullRequest struct {
 	endSeen bool
 	// reported is the commit status that was last set.
 	reported *pipelinesv1.PreconditionsCommitStatus
-	// foreign is true if the Pipeline has no business with it any more, and need not know of it: see the places where it is set.
+	// foreign is true if the Pipeline has no business with it any more, and need not know of it: see the places where
+	// it is set.
 	foreign bool
 }
 
@@ -144,8 +146,8 @@ func failed(err error) plan.Outcome {
 	return outcome
 }
 
-// modelPullRequests is promote.PullRequests as a process has it, on the model's host: what it finds, adopts, refuses and repeats
-// is what promote.PullRequests does.
+// modelPullRequests is promote.PullRequests as a process has it, on the model's host: what it finds, adopts, refuses
+// and repeats is what promote.PullRequests does.
 type modelPullRequests struct{ *process }
 
 func (p modelPullRequests) Open(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome {
@@ -337,8 +339,8 @@ func (p modelPullRequests) deleteBranch(branch string) {
 	}
 }
 
-// close does nothing to a pull request that somebody was faster to merge or close. What a process closes that another one has
-// overtaken looks to that one as if a person had.
+// close does nothing to a pull request that somebody was faster to merge or close. What a process closes that another
+// one has overtaken looks to that one as if a person had.
 func (p modelPullRequests) close(pr *modelPullRequest) {
 	if pr.state == "open" {
 		pr.state, pr.closedBySluice = "closed", !p.overtaken

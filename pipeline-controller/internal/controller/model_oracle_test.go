@@ -25,7 +25,8 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
-// oracle is the algorithm of promotion once more, as simple as it can be written, and sharing nothing with the one that is tested.
+// oracle is the algorithm of promotion once more, as simple as it can be written, and sharing nothing with the one that
+// is tested.
 type oracle struct {
 	spec *pipelinesv1.PipelineSpec
 	// read returns the state of the application in a namespace.
@@ -119,7 +120,8 @@ func (o oracle) readyOn(env pipelinesv1.Environment, t pipelinesv1.Target) strin
 	return ""
 }
 
-// runs reports whether all targets of an environment are ready on the revision. Those of an environment without any are.
+// runs reports whether all targets of an environment are ready on the revision. Those of an environment without any
+// are.
 func (o oracle) runs(env pipelinesv1.Environment, revision string) bool {
 	for _, t := range env.Targets {
 		if !sameRevision(o.readyOn(env, t), revision) {
@@ -148,7 +150,8 @@ func sameRevision(a, b string) bool {
 	return a == b && a != ""
 }
 
-// gatesOpen reports whether gates are open that a promotion waits for; where they aren't, whether that is for want of one.
+// gatesOpen reports whether gates are open that a promotion waits for; where they aren't, whether that is for want of
+// one.
 func gatesOpen(refs *gatingv1.GateReferences, gate func(name string) *gatingv1.Gate) (open, missing bool) {
 	if refs == nil || len(refs.Refs) == 0 {
 		return true, false

@@ -337,7 +337,8 @@ func (m *model) changeSpec(spec *pipelinesv1.PipelineSpec) {
 	}
 }
 
-// someEnvironment makes an environment of one to three targets, now and then of none, or of one that is another environment's.
+// someEnvironment makes an environment of one to three targets, now and then of none, or of one that is another
+// environment's.
 func (m *model) someEnvironment() pipelinesv1.Environment {
 	env := pipelinesv1.Environment{Name: pick(m, modelEnvironments)}
 	if m.chance(0.15) {

@@ -58,8 +58,8 @@ func (v verdict) String() string {
 	return [...]string{proceed: "", refuse: ", refused", limit: ", rate-limited", lost: ", answer lost", die: ", dies of it"}[v]
 }
 
-// process is a replica of the controller. A reconcile runs as a coroutine that stops before each call to the outside: the model
-// decides when it goes on, what becomes of the call, and what happens in the world before that.
+// process is a replica of the controller. A reconcile runs as a coroutine that stops before each call to the outside:
+// the model decides when it goes on, what becomes of the call, and what happens in the world before that.
 type process struct {
 	model *model
 	name  string
@@ -298,8 +298,8 @@ func (p *process) onHost(what string, do func()) error {
 	return nil
 }
 
-// pollError is what a look at the pull request of an environment fails with. It follows from the step and the environment, not
-// from how many looks there were before.
+// pollError is what a look at the pull request of an environment fails with. It follows from the step and the
+// environment, not from how many looks there were before.
 func (p *process) pollError(environment string) error {
 	m := p.model
 	hash := fnv.New64a()
@@ -341,7 +341,8 @@ func (p *process) startObserving() {
 	}
 }
 
-// catchUpABit lets the cache see some of the changes of a kind that it hasn't seen yet; all of them where caches aren't stale.
+// catchUpABit lets the cache see some of the changes of a kind that it hasn't seen yet; all of them where caches aren't
+// stale.
 func (p *process) catchUpABit(kind modelKind) {
 	m := p.model
 	behind := m.cluster.seen(kind) - p.cache[kind].at

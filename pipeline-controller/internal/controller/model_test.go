@@ -65,12 +65,13 @@ var profiles = []profile{
 	{name: "two replicas", replicas: 2, stale: true, faults: 0.03, crashes: 0.03, skew: time.Second},
 }
 
-// TestModel drives the reconciler through random sequences of what people, clusters, Git hosts and crashes do, and checks after
-// each step that it keeps the promises of docs/architecture.md. Now and then all trouble ends: then it has to come to
-// where the algorithm leads, by what wakes it up alone.
+// TestModel drives the reconciler through random sequences of what people, clusters, Git hosts and crashes do, and
+// checks after each step that it keeps the promises of docs/architecture.md. Now and then all trouble ends: then it has
+// to come to where the algorithm leads, by what wakes it up alone.
 //
-// A step is a call of the reconciler to the outside, or something that happens between two of them. A failure prints the seed of its
-// world. To see that world again: go test ./internal/controller -run 'TestModel$/<profile>' -seed <seed>
+// A step is a call of the reconciler to the outside, or something that happens between two of them. A failure prints
+// the seed of its world. To see that world again: go test ./internal/controller -run 'TestModel$/<profile>' -seed
+// <seed>
 func TestModel(t *testing.T) {
 	withoutTheWorld(t)
 	all := map[string]int{}
@@ -118,8 +119,8 @@ func TestModelRepeatsItself(t *testing.T) {
 	}
 }
 
-// withoutTheWorld keeps what is real out of the model: it has a clock of its own, and its processes die by a panic, of which nobody
-// needs to be told.
+// withoutTheWorld keeps what is real out of the model: it has a clock of its own, and its processes die by a panic, of
+// which nobody needs to be told.
 func withoutTheWorld(t *testing.T) {
 	backoff, handlers := recordBackoff, utilruntime.PanicHandlers
 	t.Cleanup(func() { recordBackoff, utilruntime.PanicHandlers = backoff, handlers })
@@ -361,8 +362,8 @@ func (m *model) heal() {
 	}
 }
 
-// settle lets processes end what they are at, and then reconcile whenever they are woken up, until they have looked at everything
-// and write nothing more.
+// settle lets processes end what they are at, and then reconcile whenever they are woken up, until they have looked at
+// everything and write nothing more.
 func (m *model) settle() {
 	lookedAgain := m.now.Add(latestPoll + time.Minute)
 	for quiet, passes := 0, 0; quiet < 2*len(m.processes) || m.now.Before(lookedAgain); passes++ {
@@ -390,7 +391,8 @@ func (m *model) settle() {
 	}
 }
 
-// nextDue returns the process that is running, or else the one to be woken up next; nil if none will be. The clock is then at that time.
+// nextDue returns the process that is running, or else the one to be woken up next; nil if none will be. The clock is
+// then at that time.
 func (m *model) nextDue() *process {
 	var next *process
 	for _, p := range m.processes {

@@ -30,34 +30,35 @@ import (
 )
 
 const (
-	// heldFor is how many bytes of memory go-git takes for a byte of what it holds.
+	// heldFor is how many bytes of memory go-git needs for each byte that it holds.
 	heldFor = 3
-	// littleHeld is how many bytes of an answer are not counted, so that most repositories don't depend on others.
+	// littleHeld is how many bytes of a response are not counted, so most repositories do not depend on others.
 	littleHeld = 1 << 20
-	// maxHeld is how many bytes of memory all answers take together.
+	// maxHeld is the maximum memory in bytes of all responses together.
 	maxHeld = heldFor * maxAdvertisement
 )
 
-// held counts the memory that answers take which go-git holds: those of all connections, as they have one memory.
+// held counts the memory of all responses that go-git holds, across all connections.
 var held = semaphore.NewWeighted(maxHeld)
 
 var errHeld = errors.New("responses of Git hosts use too much memory at the moment")
 
-// allowance is how much a host may yet send. The zero value allows nothing.
+// allowance is how much a host may still send. The zero value allows nothing.
 type allowance struct {
 	mu   sync.Mutex
 	left int64
-	// holds reports whether go-git holds what comes. read is how much that was, and taken is its part of the memory.
+	// holds is true if go-git holds what is received. read is the number of bytes so far, and taken the reserved
+	// memory.
 	holds       bool
 	read, taken int64
-	// cutOff is why the host was cut off, if it was. By SSH, go-git tells only that the connection has ended.
+	// cutOff is the reason why the connection was closed. By SSH, go-git only reports that it has ended.
 	cutOff error
 }
 
-// hold allows an answer that go-git holds in memory.
+// hold allows a response that go-git holds in memory.
 func (a *allowance) hold(bytes int64) { a.set(bytes, true) }
 
-// pass allows an answer that go-git passes on.
+// pass allows a response that go-git passes on.
 func (a *allowance) pass(bytes int64) { a.set(bytes, false) }
 
 func (a *allowance) set(bytes int64, holds bool) {
@@ -66,7 +67,7 @@ func (a *allowance) set(bytes int64, holds bool) {
 	a.left, a.holds = bytes, holds
 }
 
-// spend counts bytes that have come.
+// spend counts received bytes.
 func (a *allowance) spend(bytes int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +86,7 @@ func (a *allowance) spend(bytes int64) error {
 	return nil
 }
 
-// release gives back the memory, when nothing is held any more.
+// release releases the memory when nothing is held any more.
 func (a *allowance) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,7 +94,7 @@ func (a *allowance) release() {
 	a.left, a.read, a.taken = 0, 0, 0
 }
 
-// readFrom reads as far as is allowed.
+// readFrom reads as far as the allowance permits.
 func (a *allowance) readFrom(r io.Reader, p []byte) (int, error) {
 	n, err := r.Read(p)
 	if over := a.spend(int64(n)); over != nil {
@@ -107,14 +108,14 @@ func (a *allowance) readFrom(r io.Reader, p []byte) (int, error) {
 	return n, err
 }
 
-// reason returns why the host was cut off, and nil if it was not.
+// reason returns why the connection was closed, or nil.
 func (a *allowance) reason() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.cutOff
 }
 
-// transport returns a RoundTripper whose answers are read as far as is allowed.
+// transport returns a RoundTripper whose responses are limited by the allowance.
 func (a *allowance) transport(next http.RoundTripper) http.RoundTripper {
 	return allowedTransport{next, a}
 }
@@ -139,7 +140,7 @@ type allowedBody struct {
 
 func (b allowedBody) Read(p []byte) (int, error) { return b.allowance.readFrom(b.ReadCloser, p) }
 
-// allowedConn is a connection that is read as far as is allowed.
+// allowedConn is a connection whose reads are limited by the allowance.
 type allowedConn struct {
 	net.Conn
 	allowance *allowance

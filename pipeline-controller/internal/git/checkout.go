@@ -33,23 +33,22 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/objects"
 )
 
-// Checkout is one commit of a remote branch, with all its files, as objects of
-// a clone. It is not safe for concurrent use.
+// Checkout is one commit of a remote branch, with all its files, in a clone. It is not safe for concurrent use.
 type Checkout struct {
 	connection *connection
-	// release lets others have the clone.
+	// release lets others use the clone.
 	release func()
-	// objects are the clone's. Nothing is added to them.
+	// objects of the clone. They are not modified.
 	objects *objects.Store
 	base    plumbing.Hash
 	root    plumbing.Hash
 
-	// written holds the objects of the commits made here; commits tells which are whose.
+	// written contains the objects of new commits. commits maps each commit to its objects.
 	written *memory.Storage
 	commits map[plumbing.Hash][]plumbing.Hash
 }
 
-// Close lets others have the clone. Closing twice does nothing.
+// Close lets others use the clone. It can be called twice.
 func (c *Checkout) Close() (err error) {
 	if c.release == nil {
 		return nil
@@ -69,15 +68,15 @@ func (c *Checkout) Base() string { return c.base.String() }
 // File is a regular file of the base. It can be read until the checkout is closed.
 type File struct {
 	Path string
-	// Size is the number of its bytes, known without reading any. It is more than MaxFile for a file that can't be read: because it
-	// is larger than that, or because the host has packed it as a difference from one that is.
+	// Size is the size in bytes, known without reading the file. It is more than MaxFile if the file cannot be read:
+	// either it is larger than that, or the host has packed it as a delta of a larger one.
 	Size int64
 
 	blob    objects.Object
 	wasRead bool
 }
 
-// Open returns the file's bytes without holding them all in memory.
+// Open returns the content of the file as a stream.
 func (f *File) Open() (io.ReadCloser, error) {
 	if f.Size > MaxFile {
 		return nil, fmt.Errorf("%s: the file is larger than %d bytes, or its delta base is", f.Path, MaxFile)
@@ -87,7 +86,7 @@ func (f *File) Open() (io.ReadCloser, error) {
 	return content, f.unreadable(err)
 }
 
-// Read returns the file's bytes.
+// Read returns the content of the file.
 func (f *File) Read() (_ []byte, err error) {
 	reader, err := f.Open()
 	if err != nil {
@@ -106,19 +105,16 @@ func (f *File) unreadable(err error) error {
 	return fmt.Errorf("%s: reading the file: %w", f.Path, err)
 }
 
-// FileFunc is what EachFile calls. It returns whether the file is of interest,
-// which must depend on nothing but its name and its bytes.
+// FileFunc is called by EachFile. It returns whether the file is of interest, which must only depend on the file's name
+// and content.
 type FileFunc func(file *File) (interesting bool, err error)
 
-// EachFile calls fn for the regular files of the base, executable or not, in
-// the order of their paths. Symlinks and submodules are skipped, and so is
-// what was not of interest in an earlier checkout of the clone and has not
-// changed: there must be one idea of what is of interest for all of them. An
-// error of fn ends the walk and is returned as it is.
+// EachFile calls fn for the regular files of the base, executable or not, sorted by path. It skips symlinks,
+// submodules, and unchanged files that were not of interest in an earlier checkout of the clone. So all checkouts must
+// agree on what is of interest. An error of fn ends the walk and is returned unchanged.
 //
-// Nothing is read but what is at the path below and the directories that lead
-// there. An empty path is that of all files. The error is ErrPathNotFound where
-// the base has neither a directory nor a regular file of that path.
+// It only reads files below path and the directories that lead there. An empty path selects all files. The error is
+// ErrPathNotFound if the base has neither a directory nor a regular file of that path.
 func (c *Checkout) EachFile(ctx context.Context, below string, fn FileFunc) (err error) {
 	defer recovered(ctx, &err)
 	at, err := c.entry(below)
@@ -135,7 +131,7 @@ func (c *Checkout) EachFile(ctx context.Context, below string, fn FileFunc) (err
 	return err
 }
 
-// entry returns that of a path, which is empty for the root.
+// entry returns the tree entry of a path, which is empty for the root.
 func (c *Checkout) entry(name string) (object.TreeEntry, error) {
 	at, dir := object.TreeEntry{Mode: filemode.Dir, Hash: c.root}, ""
 	if name == "" {
@@ -164,8 +160,8 @@ func (c *Checkout) entry(name string) (object.TreeEntry, error) {
 	return at, nil
 }
 
-// walk calls fn for the files of the directory dir, whose tree is hash, and reports whether any of them is of interest; left counts
-// down what may yet be walked.
+// walk calls fn for the files of the directory dir, whose tree is hash. It reports whether any of them is of interest.
+// left is the number of files that may still be walked.
 func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, depth int, left *int, fn FileFunc) (interesting bool, err error) {
 	if depth > maxDepth {
 		return false, fmt.Errorf("%s: more than %d directories deep", dir, maxDepth)
@@ -195,7 +191,7 @@ func (c *Checkout) walk(ctx context.Context, hash plumbing.Hash, dir string, dep
 	return interesting, err
 }
 
-// visit calls fn for a file. One that is marked is of no interest.
+// visit calls fn for a file, unless it is marked as not of interest.
 func (c *Checkout) visit(hash plumbing.Hash, name string, fn FileFunc) (bool, error) {
 	blob, err := c.objects.Find(plumbing.BlobObject, hash)
 	if errors.Is(err, objects.ErrNotFound) {
@@ -206,7 +202,7 @@ func (c *Checkout) visit(hash plumbing.Hash, name string, fn FileFunc) (bool, er
 	}
 	file := &File{Path: name, Size: blob.Size(), blob: blob}
 	interesting, err := fn(file)
-	// Unread, it was its name that was not of interest.
+	// A file that was not read is not of interest because of its name.
 	if err == nil && !interesting && file.wasRead {
 		err = blob.Mark()
 	}
@@ -226,12 +222,10 @@ func (c *Checkout) tree(hash plumbing.Hash, dir string) (objects.Object, error) 
 	return tree, nil
 }
 
-// Commit makes a commit on top of the base in which the files at the paths of
-// changes have these new contents; everything else, their modes included, is
-// the base's. Each path must be a regular file of the base. It is by author,
-// at the time when, which is recorded in UTC: the same arguments make the same
-// hash. The error is ErrNoChange when every file has its new content already.
-// The commit is on the remote once Push has brought it there.
+// Commit creates a commit on top of the base, with new contents of the files at the paths of changes. Everything else,
+// including file modes, is unchanged. Each path must be a regular file of the base. The author is author, and the time
+// is when, recorded in UTC: the same arguments result in the same hash. The error is ErrNoChange if every file has its
+// new content already. The commit reaches the remote with Push.
 func (c *Checkout) Commit(changes map[string][]byte, message string, author Author, when time.Time, signer Signer) (hash string, err error) {
 	defer recovered(context.Background(), &err)
 	if strings.ContainsAny(author.Name+author.Email, "<>\n\x00") || strings.Contains(message, "\x00") {
@@ -264,15 +258,15 @@ func (c *Checkout) Commit(changes map[string][]byte, message string, author Auth
 	return commit.String(), nil
 }
 
-// made is what making a commit takes.
+// made counts the resources for a commit.
 type made struct {
 	objects []plumbing.Hash
-	// read is the size in bytes of the trees that are changed, which are held in memory.
+	// read is the size in bytes of the changed trees, which are held in memory.
 	read int64
 }
 
-// change returns the tree of the directory dir with the changes below it, whose
-// paths are relative to it, and notes what that took.
+// change returns the tree of the directory dir with the changes below it, whose paths are relative to dir, and counts
+// the resources.
 func (c *Checkout) change(hash plumbing.Hash, dir string, changes map[string][]byte, made *made) (plumbing.Hash, error) {
 	files := map[string][]byte{}
 	directories := map[string]map[string][]byte{}
@@ -326,7 +320,7 @@ func (c *Checkout) change(hash plumbing.Hash, dir string, changes map[string][]b
 	return tree, err
 }
 
-// entries returns those of the directory dir.
+// entries returns the entries of the directory dir.
 func (c *Checkout) entries(hash plumbing.Hash, dir string, made *made) (entries []object.TreeEntry, err error) {
 	tree, err := c.tree(hash, dir)
 	if err != nil {

@@ -34,23 +34,24 @@ import (
 )
 
 const (
-	// mostClones is how many repositories are kept on disk, and longestIdle how long each is after its last use.
+	// mostClones is the maximum number of clones on disk, and longestIdle how long a clone is kept after its last use.
 	mostClones  = 16
 	longestIdle = 2 * time.Hour
-	// mostOnDisk is how many bytes all clones take on disk together, whatever each of them may take.
+	// mostOnDisk is the maximum size in bytes of all clones together, regardless of the limit of each one.
 	mostOnDisk = 8 << 30
-	// mostFetches is how often a clone is added to. What it once held and no longer needs is on disk until it is made anew.
+	// mostFetches is the maximum number of fetches into a clone. Objects that it no longer needs stay on disk until it
+	// is created again.
 	mostFetches = 100
 
-	// patience is how long a clone's next user waits for the one before. A large repository may take minutes the first time, and who waits
-	// keeps a worker from other repositories.
+	// patience is how long a caller waits for a clone that is in use. The first fetch of a large repository may take
+	// minutes, and a waiting caller blocks a worker.
 	patience = 15 * time.Second
 )
 
-// ErrBusy says that the repository was used by somebody else for as long as one may wait.
+// ErrBusy means that the clone was in use for longer than the patience.
 var ErrBusy = errors.New("timed out waiting for another promotion in this repository")
 
-// errDiskFull says that all clones together take more than may be on disk.
+// errDiskFull means that all clones together exceed the limit on disk.
 type errDiskFull int64
 
 func (most errDiskFull) Error() string {
@@ -58,17 +59,15 @@ func (most errDiskFull) Error() string {
 		int64(most)>>20)
 }
 
-// Clones keeps repositories on disk from one use to the next, so that only
-// what has changed since is fetched, and read. They are kept apart by the
-// credentials that they were fetched with. It is safe for concurrent use; one
-// clone has one user at a time.
+// Clones keeps clones of repositories on disk, so only changes are fetched and read. There is a clone for each
+// repository and credential. It is safe for concurrent use. Each clone has one user at a time.
 type Clones struct {
 	dir    string
 	memory *objects.Memory
 
 	mu     sync.Mutex
 	clones map[cloneKey]*clone
-	// onDisk is how many bytes all clones take on disk.
+	// onDisk is the size in bytes of all clones.
 	onDisk     int64
 	mostOnDisk int64
 
@@ -78,22 +77,22 @@ type Clones struct {
 
 type cloneKey [sha256.Size]byte
 
-// clone is a repository on disk. What is not guarded by Clones.mu belongs to who holds it.
+// clone is a clone on disk. Fields that are not guarded by Clones.mu belong to its current user.
 type clone struct {
 	dir string
-	// held has room for the one who uses the clone.
+	// held contains a value while the clone is in use.
 	held chan struct{}
-	// lastUsed, the bytes that it takes on disk, and whether these were taken from who holds it, are guarded by Clones.mu.
+	// lastUsed, the size on disk, and whether the clone was taken from its user are guarded by Clones.mu.
 	lastUsed time.Time
 	onDisk   int64
 	givenUp  bool
 
-	// tips are the commits that were fetched, each with all its files and without its parents.
+	// tips are the fetched commits, each with all its files and without its parents.
 	tips    []plumbing.Hash
 	fetches int
 }
 
-// NewClones returns a place for clones in a directory of its own, from which it removes what an earlier process has left.
+// NewClones returns Clones in a directory of their own, and removes the clones of an earlier process.
 func NewClones(dir string) (*Clones, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
@@ -107,10 +106,8 @@ func NewClones(dir string) (*Clones, error) {
 // Close removes all clones. None may be in use.
 func (c *Clones) Close() error { return os.RemoveAll(c.dir) }
 
-// Checkout returns the newest commit of a branch, of which it fetches what
-// isn't on disk yet. The repository is the caller's alone until Close. The
-// error is ErrBranchNotFound, ErrRepositoryNotFound, ErrUnauthorized or ErrBusy
-// where one of them is the matter.
+// Checkout returns the newest commit of a branch, and fetches what is missing. The caller has exclusive use of the
+// clone until Close. The error can be ErrBranchNotFound, ErrRepositoryNotFound, ErrUnauthorized or ErrBusy.
 func (c *Clones) Checkout(ctx context.Context, remote Remote, branch string) (_ *Checkout, err error) {
 	name, err := branchReference(branch)
 	if err != nil {
@@ -136,7 +133,7 @@ func (c *Clones) Checkout(ctx context.Context, remote Remote, branch string) (_ 
 			err = errors.Join(err, checkout.Close())
 		}
 	}()
-	// A panic leaves the clone to others as any error does.
+	// After a panic, the clone is released like after an error.
 	defer recovered(ctx, &err)
 	if err := c.checkOut(ctx, held, checkout, name); err != nil {
 		return nil, err
@@ -144,7 +141,7 @@ func (c *Clones) Checkout(ctx context.Context, remote Remote, branch string) (_ 
 	return checkout, nil
 }
 
-// keyOf keeps repositories apart that differ in anything that decides what is fetched.
+// keyOf returns a key that includes everything that determines what is fetched.
 func keyOf(remote Remote) cloneKey {
 	if remote.Identity != "" {
 		remote.Credentials = Credentials{}
@@ -159,7 +156,7 @@ func keyOf(remote Remote) cloneKey {
 	return cloneKey(hash.Sum(nil))
 }
 
-// hold returns the clone when nobody else uses it any more.
+// hold returns the clone once nobody else uses it.
 func (c *Clones) hold(ctx context.Context, key cloneKey) (*clone, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, ErrBusy)
 	defer cancel()
@@ -173,7 +170,7 @@ func (c *Clones) hold(ctx context.Context, key cloneKey) (*clone, error) {
 			if c.has(key, wanted) {
 				return wanted, nil
 			}
-			<-wanted.held // It was removed in between.
+			<-wanted.held // it was removed in the meantime
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -186,7 +183,7 @@ func (c *Clones) has(key cloneKey, wanted *clone) bool {
 	return c.clones[key] == wanted
 }
 
-// find returns the clone, which it makes if there is none, and removes those that nobody has used for long.
+// find returns the clone, which it creates if necessary, and removes idle ones.
 func (c *Clones) find(key cloneKey) (*clone, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +201,8 @@ func (c *Clones) find(key cloneKey) (*clone, error) {
 	return wanted, c.evict(wanted, now)
 }
 
-// evict removes clones that were idle for too long, and the longest idle one if there are too many. Those in use stay.
+// evict removes clones that were idle for too long, and the least recently used one if there are too many. Clones in
+// use are kept.
 func (c *Clones) evict(wanted *clone, now time.Time) error {
 	var errs []error
 	for {
@@ -216,7 +214,7 @@ func (c *Clones) evict(wanted *clone, now time.Time) error {
 	}
 }
 
-// longestIdle returns the clone that was not in use for the longest, but not the one that is wanted.
+// longestIdle returns the least recently used clone, except the wanted one.
 func (c *Clones) longestIdle(wanted *clone) (key cloneKey, oldest *clone) {
 	for candidateKey, candidate := range c.clones {
 		if candidate != wanted && len(candidate.held) == 0 && (oldest == nil || candidate.lastUsed.Before(oldest.lastUsed)) {
@@ -226,7 +224,7 @@ func (c *Clones) longestIdle(wanted *clone) (key cloneKey, oldest *clone) {
 	return key, oldest
 }
 
-// remove removes a clone, unless somebody has taken hold of it just now.
+// remove removes a clone, unless it was just taken into use.
 func (c *Clones) remove(key cloneKey, idle *clone) error {
 	select {
 	case idle.held <- struct{}{}:
@@ -238,8 +236,9 @@ func (c *Clones) remove(key cloneKey, idle *clone) error {
 	}
 }
 
-// grow has a clone take so many bytes more on disk. Where all take too much, the idle ones are removed, and then that one of those in use
-// is given up which takes the most: a repository that is large, or grows for ever, is no matter of others.
+// grow records that a clone needs more bytes on disk. If all together need too much, it removes idle ones. If that is
+// not enough, it takes the largest clone in use from its user: a repository that is large, or grows without end, must
+// not affect others.
 func (c *Clones) grow(growing *clone, bytes int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,7 +278,7 @@ func (c *Clones) free(freed *clone) {
 	freed.onDisk = 0
 }
 
-// empty makes a clone that is held as good as new. Its directory comes back with the first file in it.
+// empty resets a clone that is in use. Its directory is created again with the first file.
 func (c *Clones) empty(held *clone) error {
 	held.tips, held.fetches = nil, 0
 	err := os.RemoveAll(held.dir)
@@ -288,22 +287,22 @@ func (c *Clones) empty(held *clone) error {
 	return err
 }
 
-// reset makes a clone that the caller holds as good as new.
+// reset resets a clone that the caller uses.
 func (c *Clones) reset(held *clone) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.empty(held)
 }
 
-// isUsedUp reports whether a clone is to be made anew.
+// isUsedUp reports whether a clone must be created again.
 func (c *Clones) isUsedUp(held *clone) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return held.givenUp || held.fetches >= mostFetches
 }
 
-// checkOut has the checkout hold the newest commit of a branch. If that fails on the way, the next use makes the clone anew:
-// whatever has become of the files on disk.
+// checkOut fetches the newest commit of a branch for the checkout. If that fails, the next use creates the clone again,
+// because the state of its files is unknown.
 func (c *Clones) checkOut(ctx context.Context, held *clone, checkout *Checkout, name plumbing.ReferenceName) (err error) {
 	if c.isUsedUp(held) {
 		if err := c.reset(held); err != nil {

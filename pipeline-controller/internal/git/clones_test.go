@@ -31,7 +31,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// read checks a branch out, and returns the names of the files that were read, of which those with an "x" are of interest.
+// read checks a branch out, and returns the names of the files that were read, of which those with an "x" are of
+// interest.
 func read(t *testing.T, clones *Clones, remote Remote, branch string) (names []string, base string) {
 	t.Helper()
 	g := NewWithT(t)

@@ -35,12 +35,11 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 )
 
-// connection speaks the Git protocol with one remote. It uses go-git's
-// sessions rather than its Remote: those take a transport of ours, with limits,
-// where Remote takes the process-wide one; and a lease and a list of objects to
-// push are exact there, where Remote infers them from references.
+// connection speaks the Git protocol with one remote. It uses go-git's sessions instead of its Remote. Sessions accept
+// our transport with limits, while Remote uses that of the process. With sessions, the lease and the list of objects to
+// push are exact, while Remote infers them from references.
 type connection struct {
-	// url is the remote's, without user and password.
+	// url of the remote without user and password.
 	url      string
 	endpoint transport.Endpoint
 	auth     transport.AuthMethod
@@ -49,14 +48,15 @@ type connection struct {
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	transport *hosthttp.Transport
 	client    transport.Transport
-	// allowance is what the host may yet send.
+	// allowance is how much the host may still send.
 	allowance allowance
 	// sessions are closed with the connection.
 	sessions []io.Closer
 }
 
-// go-git hides from its users what not all of it understands. What is used here understands thin packs, see store, and the
-// acknowledgements of multi_ack, which come one more for each commit that is here already. Azure DevOps serves none without.
+// By default, go-git hides capabilities that it does not fully support. Those used here work: thin packs, see store,
+// and the acknowledgements of multi_ack, of which there is one for each commit that the clone has. Azure DevOps
+// requires them.
 func init() {
 	transport.UnsupportedCapabilities = nil
 }
@@ -64,7 +64,7 @@ func init() {
 func connect(remote Remote) (*connection, error) {
 	parsed, err := url.Parse(remote.URL)
 	if err != nil {
-		// The error of url.Parse repeats the URL, password and all.
+		// The error of url.Parse contains the URL with the password.
 		return nil, errors.New("the repository URL cannot be parsed: give one like https://host/owner/repository")
 	}
 	if parsed.Scheme != "http" && parsed.Scheme != "https" && parsed.Scheme != "ssh" {
@@ -108,7 +108,7 @@ func connect(remote Remote) (*connection, error) {
 	return c, nil
 }
 
-// basicToken is what a host finds, and may repeat, after "Authorization: Basic".
+// basicToken is the text after "Authorization: Basic", which a host may repeat.
 func basicToken(c Credentials) string {
 	if c.Password == "" {
 		return ""
@@ -127,13 +127,13 @@ func authMethod(c Credentials) transport.AuthMethod {
 	}
 }
 
-// maxResponse bounds each response by the most that the allowance is ever.
+// maxResponse limits each response by the largest possible allowance.
 func maxResponse(*http.Request) int64 { return maxPackResponse }
 
-// uploadPack opens a session for reading, and returns it with the remote's references.
+// uploadPack opens a session for reading. It returns the session and the remote's references.
 func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {
 	c.allowance.hold(maxAdvertisement)
-	// A session writes to its endpoint when the host redirects: each gets a copy.
+	// After a redirect, a session modifies its endpoint. So each session gets a copy.
 	session, err := openSession(ctx, c, func(endpoint *transport.Endpoint) (transport.UploadPackSession, error) {
 		return c.client.NewUploadPackSession(endpoint, c.auth)
 	})
@@ -151,7 +151,7 @@ func (c *connection) uploadPack(ctx context.Context) (transport.UploadPackSessio
 	return session, advertised, nil
 }
 
-// receivePack opens a session for writing, and returns it with the remote's references.
+// receivePack opens a session for writing. It returns the session and the remote's references.
 func (c *connection) receivePack(ctx context.Context) (transport.ReceivePackSession, *packp.AdvRefs, error) {
 	c.allowance.hold(maxAdvertisement)
 	session, err := openSession(ctx, c, func(endpoint *transport.Endpoint) (transport.ReceivePackSession, error) {
@@ -170,7 +170,7 @@ func (c *connection) receivePack(ctx context.Context) (transport.ReceivePackSess
 
 func (c *connection) close() {
 	for _, session := range c.sessions {
-		// Whatever it says, all that was wanted of it was done, or has failed.
+		// The error does not matter: the operation has already succeeded or failed.
 		_ = session.Close()
 	}
 	if c.transport != nil {
@@ -179,8 +179,7 @@ func (c *connection) close() {
 	c.allowance.release()
 }
 
-// failed tells what could not be done with the remote, without the host's own
-// page of HTML where go-git makes it a part of the error.
+// failed returns the error of an operation on the remote. It removes the host's HTML page, which go-git may include.
 func (c *connection) failed(doing string, err error) error {
 	if reason := c.allowance.reason(); reason != nil {
 		err = reason
@@ -210,8 +209,7 @@ func branchReference(branch string) (plumbing.ReferenceName, error) {
 	return name, nil
 }
 
-// RemoteBranch returns the commit that a branch of the remote is at, and
-// whether there is such a branch.
+// RemoteBranch returns the commit of a branch of the remote, and whether the branch exists.
 func RemoteBranch(ctx context.Context, remote Remote, branch string) (hash string, exists bool, err error) {
 	defer recovered(ctx, &err)
 	name, err := branchReference(branch)

@@ -31,11 +31,10 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/objects"
 )
 
-// fetch stores the newest commit of a branch, less the objects of the commits
-// that are there already, and returns its hash. It fetches nothing if it is
-// one of these. wrote reports whether anything was stored, be it a part.
+// fetch stores the newest commit of a branch, without the objects of commits that exist already, and returns its hash.
+// It fetches nothing if the commit exists. wrote is true if anything was stored, even partially.
 func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, into *objects.Store, have []plumbing.Hash) (_ plumbing.Hash, wrote bool, err error) {
-	// go-git leaves a response open that it cannot make sense of: ending the request frees its connection.
+	// go-git does not close a response that it cannot parse. Cancelling the request frees the connection.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	session, advertised, err := c.uploadPack(ctx)
@@ -64,8 +63,8 @@ func (c *connection) fetch(ctx context.Context, name plumbing.ReferenceName, int
 	return commit, true, nil
 }
 
-// fetchCommits stores the commits of a branch, so many generations of them, and nothing else. The error is errNoFilter from a host that does
-// not send commits alone.
+// fetchCommits stores that many generations of commits of a branch, and nothing else. The error is errNoFilter if the
+// host does not send commits without files.
 func (c *connection) fetchCommits(ctx context.Context, name plumbing.ReferenceName, generations int, into *objects.Store) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,14 +96,14 @@ func (c *connection) fetchCommits(ctx context.Context, name plumbing.ReferenceNa
 	return nil
 }
 
-// request has the host send a pack.
+// request requests a pack from the host.
 func (c *connection) request(ctx context.Context, session transport.UploadPackSession, request *packp.UploadPackRequest) (io.ReadCloser, error) {
 	c.allowance.hold(maxNegotiation)
 	response, err := session.UploadPack(ctx, request)
 	if err == nil || request.Filter == "" || ctx.Err() != nil {
 		return response, err
 	}
-	// Some hosts offer filters and refuse those by size.
+	// Some hosts advertise filters but reject those by size.
 	if session, _, err = c.uploadPack(ctx); err != nil {
 		return nil, err
 	}
@@ -112,7 +111,7 @@ func (c *connection) request(ctx context.Context, session transport.UploadPackSe
 	return c.request(ctx, session, request)
 }
 
-// packRequest asks for a commit with all its files, less those of the commits that are here.
+// packRequest requests a commit with all its files, without those of the commits that exist already.
 func packRequest(offered *capability.List, commit plumbing.Hash, have []plumbing.Hash) (*packp.UploadPackRequest, error) {
 	request := packp.NewUploadPackRequestFromCapabilities(offered)
 	request.Wants = []plumbing.Hash{commit}
@@ -122,11 +121,11 @@ func packRequest(offered *capability.List, commit plumbing.Hash, have []plumbing
 	if offered.Supports(capability.NoProgress) {
 		capabilities = append(capabilities, capability.NoProgress)
 	}
-	// Without the right to refer to objects that are here, a host sends all files of a commit that has no parents here.
+	// Unless the pack may refer to existing objects, the host sends all files of a commit without existing parents.
 	if len(have) > 0 && offered.Supports(capability.ThinPack) {
 		capabilities = append(capabilities, capability.ThinPack)
 	}
-	// What is too large to be kept need not be sent.
+	// Objects that are too large to be kept need not be sent.
 	if offered.Supports(capability.Filter) {
 		capabilities = append(capabilities, capability.Filter)
 		request.Filter = packp.FilterBlobLimit(MaxFile+1, packp.BlobLimitPrefixNone)
@@ -139,7 +138,7 @@ func packRequest(offered *capability.List, commit plumbing.Hash, have []plumbing
 	return request, nil
 }
 
-// packOf returns the pack that is in a response.
+// packOf returns the pack in a response.
 func packOf(agreed *capability.List, response io.ReadCloser) io.ReadCloser {
 	switch {
 	case agreed.Supports(capability.Sideband64k):

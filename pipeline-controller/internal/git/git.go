@@ -14,15 +14,13 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package git reads and writes a repository on a Git host through its objects.
+// Package git reads and writes a repository on a Git host at the level of objects.
 //
-// There is no work tree: a file's bytes are its blob's bytes, so neither
-// .gitattributes nor autocrlf changes any, and a symlink is an entry that
-// nothing follows. A Checkout holds one commit of one branch, without history.
-// What it commits stays in memory until it is pushed.
+// There is no work tree: a file's content is its blob's content. So neither .gitattributes nor autocrlf changes it, and
+// symlinks are never followed. A Checkout is one commit of one branch, without history. New commits stay in memory
+// until they are pushed.
 //
-// Everything that comes from the host is bounded in size, and every error is
-// free of credentials, even where the host repeats them.
+// Everything from the host is limited in size. Errors never contain credentials, even if the host repeats them.
 package git
 
 import (
@@ -34,67 +32,65 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 )
 
-// The limits on what is taken from a Git host. A repository beyond them is
-// refused with an error that says so.
+// Limits for Git hosts. A repository that exceeds them is rejected with an error.
 const (
-	// MaxFile is the size in bytes up to which files can be read. A larger one may be in the repository, and stays as it is.
+	// MaxFile is the maximum size in bytes of files that can be read. Larger files may exist, and are left unchanged.
 	MaxFile = 32 << 20
 
-	// maxAdvertisement is the size in bytes of the host's list of references, maxNegotiation that of what a host says before it sends
-	// a pack or reports on one, and maxPackResponse that of a pack, with what its pieces are wrapped in.
+	// maxAdvertisement is the maximum size in bytes of the list of references, maxNegotiation that of messages before a
+	// pack and of reports on one, and maxPackResponse that of a pack including its framing.
 	maxAdvertisement = 32 << 20
 	maxNegotiation   = 4 << 20
 	maxPackResponse  = maxPack + maxPack/16
-	// maxPack is the size in bytes of a commit with all its files, as the host packs them.
+	// maxPack is the maximum size in bytes of a packed commit with all its files.
 	maxPack = 2 << 30
-	// maxFiles is how many files and directories are walked. A few small trees that
-	// hold each other many times over can make a repository of billions.
+	// maxFiles is the maximum number of files and directories that are walked. With a few small trees that contain each
+	// other many times, a repository can have billions.
 	maxFiles = 1 << 20
-	// maxDepth is how many directories deep a file may be.
+	// maxDepth is the maximum depth of directories.
 	maxDepth = 128
-	// maxChanged is the size in bytes of the directories that a commit changes, without what is in them.
+	// maxChanged is the maximum size in bytes of the trees that a commit changes, without their contents.
 	maxChanged = 4 << 20
 )
 
-// limits are those on the objects of a repository. What deltas make, and so what is on disk, can be far more than what was sent.
+// limits for the objects of a repository. With deltas, the size on disk can be far more than what was sent.
 var limits = objects.Limits{Pack: maxPack, Object: MaxFile, Unpacked: 8 << 30, Objects: maxFiles / 2, Disk: 2 * maxPack}
 
 var (
-	// ErrBranchNotFound says that the remote has no such branch.
+	// ErrBranchNotFound means that the remote does not have the branch.
 	ErrBranchNotFound = errors.New("branch not found")
-	// ErrRepositoryNotFound says that the host has no such repository, or none that these credentials may see.
+	// ErrRepositoryNotFound means that the repository does not exist, or is not visible with the credentials.
 	ErrRepositoryNotFound = errors.New("repository not found")
-	// ErrUnauthorized says that the host wants credentials, refuses these, or refuses them this operation.
+	// ErrUnauthorized means that the host requires credentials, rejects them, or denies the operation.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrLease says that a branch is not where the caller expected it: somebody else moved, made or deleted it.
+	// ErrLease means that a branch is not at the expected commit: somebody else moved, created or deleted it.
 	ErrLease = errors.New("the branch has moved")
-	// ErrPathNotFound says that a commit has no directory and no regular file of that path.
+	// ErrPathNotFound means that a commit has neither a directory nor a regular file of that path.
 	ErrPathNotFound = errors.New("no such directory or file")
-	// ErrNoChange says that a commit would hold the very files of its base.
+	// ErrNoChange means that a commit would not change any file.
 	ErrNoChange = errors.New("nothing to commit")
 )
 
 // Remote is a repository on a Git host.
 type Remote struct {
-	// URL is the repository's http, https or ssh URL. A user and password in it are
-	// used when Credentials has none, and are kept out of every error.
+	// URL is the repository's http, https or ssh URL. Its user and password are used if Credentials has none, and never
+	// appear in errors.
 	URL string
-	// Repository is the same for all URLs of one repository, which then has one clone for them. Empty, it is the URL.
+	// Repository is the same for all URLs of one repository, which share a clone. If it is empty, the URL is used.
 	Repository string
-	// Credentials are sent to the URL's own origin only.
+	// Credentials are only sent to the URL's own origin.
 	Credentials Credentials
-	// CABundle holds certificate authorities in PEM that are trusted besides the system's.
+	// CABundle contains certificate authorities (PEM) that are trusted in addition to the system's.
 	CABundle []byte
-	// Network is how the host is reached.
+	// Network connects to the host.
 	Network hostnet.Network
-	// Identity is whose credentials they are, where they change from time to time. What was cloned with earlier ones is then used with
-	// later ones too. Empty, other credentials are somebody else's.
+	// Identity identifies the owner of credentials that change from time to time, so later credentials use the same
+	// clone. If it is empty, different credentials have different clones.
 	Identity string
 }
 
-// Credentials authenticate to a Git host: over http by the bearer token when
-// there is one, else by username and password; over ssh by the key. The zero
-// value is anonymous.
+// Credentials authenticate to a Git host: by HTTP with the bearer token or otherwise the user name and password, by SSH
+// with the key. The zero value is anonymous.
 type Credentials struct {
 	Username    string
 	Password    string
@@ -106,7 +102,7 @@ func (c Credentials) anonymous() bool {
 	return c.BearerToken == "" && c.Username == "" && c.Password == ""
 }
 
-// String tells the kind of the credentials and nothing of their content.
+// String returns the kind of the credentials without their content.
 func (c Credentials) String() string {
 	switch {
 	case c.BearerToken != "":
@@ -120,13 +116,13 @@ func (c Credentials) String() string {
 	}
 }
 
-// GoString is String: %#v redacts too.
+// GoString redacts %#v too.
 func (c Credentials) GoString() string { return fmt.Sprintf("git.Credentials(%s)", c) }
 
 // MarshalJSON encodes String.
 func (c Credentials) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
-// Author is who a commit is by.
+// Author of a commit.
 type Author struct {
 	Name  string
 	Email string

@@ -27,27 +27,28 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/objects"
 )
 
-// historyLimits are those on the commits of a History. A message that is longer, or a host that sends files as well, is refused.
+// historyLimits are the limits for the commits of a History. A longer message is rejected, and so is a host that sends
+// files as well.
 var historyLimits = objects.Limits{Pack: 4 << 20, Object: 1 << 20, Unpacked: 16 << 20, Objects: 1 << 12, Disk: 16 << 20}
 
-// errNoFilter says that the host does not send commits without their files.
+// errNoFilter means that the host does not send commits without files.
 var errNoFilter = errors.New("the host does not send commits alone")
 
-// Commit is what a commit says besides its files.
+// Commit is the metadata of a commit.
 type Commit struct {
-	// Parents are the hashes of the commits that it was made upon. The one that others were merged into comes first.
+	// Parents are the hashes of the parents. The first one is the branch that others were merged into.
 	Parents []string
 	Message string
 }
 
-// History holds commits without their files, until it is closed.
+// History contains commits without files, until it is closed.
 type History struct {
 	store *objects.Store
 	dir   string
 }
 
-// History fetches the newest commits of a branch, so many generations of them. Some hosts send no commits without their files, which is an
-// error.
+// History fetches that many generations of the newest commits of a branch. It returns an error for hosts that do not
+// send commits without files.
 func (c *Clones) History(ctx context.Context, remote Remote, branch string, generations int) (_ *History, err error) {
 	defer recovered(ctx, &err)
 	name, err := branchReference(branch)
@@ -74,7 +75,7 @@ func (c *Clones) newHistory() (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It takes little on disk, and for a moment.
+	// It needs little space on disk, and only for a moment.
 	store, err := objects.Open(dir, historyLimits, c.memory, func(int64) error { return nil })
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -85,13 +86,13 @@ func (c *Clones) newHistory() (*History, error) {
 // Close removes the commits.
 func (h *History) Close() error { return errors.Join(h.store.Close(), os.RemoveAll(h.dir)) }
 
-// Commit returns a commit, and whether it is here.
+// Commit returns a commit, and whether it is in the history.
 func (h *History) Commit(hash string) (_ Commit, found bool, err error) {
 	defer recovered(context.Background(), &err)
 	return commitIn(h.store, hash)
 }
 
-// Tip returns the base.
+// Tip returns the base commit.
 func (c *Checkout) Tip() (_ Commit, err error) {
 	defer recovered(context.Background(), &err)
 	tip, _, err := commitIn(c.objects, c.base.String())
@@ -113,7 +114,8 @@ func commitIn(store *objects.Store, hash string) (_ Commit, found bool, err erro
 	return parseCommit(string(content)), err == nil, err
 }
 
-// parseCommit reads a commit: lines of a key and a value each, an empty line, and the message. Lines that begin with a space go on.
+// parseCommit parses a commit: lines with a key and a value, an empty line, and the message. Lines that start with a
+// space continue the previous one.
 func parseCommit(content string) Commit {
 	header, message, _ := strings.Cut(content, "\n\n")
 	commit := Commit{Message: message}

@@ -29,11 +29,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 )
 
-// Push makes branch on the remote point to a commit that Commit made, creating
-// the branch when it must not exist yet. It is a push with a lease: the branch
-// must be at the commit expected, or be absent when expected is empty, else it
-// stays as it is and the error is ErrLease. A branch that is at the commit
-// already is no error and nothing is sent.
+// Push moves branch on the remote to a commit that Commit created. It creates the branch if it must not exist yet. It
+// is a push with a lease: the branch must be at the commit expected, or absent if expected is empty. Otherwise it is
+// unchanged and the error is ErrLease. If the branch is at the new commit already, nothing is sent and there is no
+// error.
 func (c *Checkout) Push(ctx context.Context, hash, branch, expected string) (err error) {
 	defer recovered(ctx, &err)
 	name, err := branchReference(branch)
@@ -45,7 +44,7 @@ func (c *Checkout) Push(ctx context.Context, hash, branch, expected string) (err
 	if !ok {
 		return fmt.Errorf("commit %q was not made from this checkout", hash)
 	}
-	// The pack is as small as the change, and the whole request is held in memory by go-git anyway.
+	// The pack is as small as the change, and go-git holds the whole request in memory anyway.
 	var pack bytes.Buffer
 	if _, err := packfile.NewEncoder(&pack, c.written, false).Encode(objects, 0); err != nil {
 		return fmt.Errorf("packing commit %s: %w", hash, err)
@@ -53,8 +52,8 @@ func (c *Checkout) Push(ctx context.Context, hash, branch, expected string) (err
 	return c.connection.update(ctx, name, expected, commit, &pack)
 }
 
-// DeleteBranch deletes a branch of the remote. The branch must be at the commit
-// expected, else it stays and the error is ErrLease. No such branch is no error.
+// DeleteBranch deletes a branch of the remote. The branch must be at the commit expected. Otherwise it is unchanged and
+// the error is ErrLease. It is not an error if the branch does not exist.
 func DeleteBranch(ctx context.Context, remote Remote, branch, expected string) (err error) {
 	defer recovered(ctx, &err)
 	name, err := branchReference(branch)
@@ -72,14 +71,13 @@ func DeleteBranch(ctx context.Context, remote Remote, branch, expected string) (
 	return conn.update(ctx, name, expected, plumbing.ZeroHash, nil)
 }
 
-// update moves a branch from expected (empty: it must be absent) to a commit,
-// or deletes it when that is the zero hash.
+// update moves a branch from expected (empty: it must be absent) to a commit, or deletes it if that is the zero hash.
 func (c *connection) update(ctx context.Context, name plumbing.ReferenceName, expected string, to plumbing.Hash, pack io.Reader) error {
 	if expected != "" && !plumbing.IsHash(expected) {
 		return fmt.Errorf("%q is not the hash of a commit", expected)
 	}
 	old := plumbing.NewHash(expected)
-	// go-git leaves the report's body open: ending the request frees its connection.
+	// go-git does not close the report's body. Cancelling the request frees the connection.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	session, advertised, err := c.receivePack(ctx)
@@ -95,7 +93,7 @@ func (c *connection) update(ctx context.Context, name plumbing.ReferenceName, ex
 	}
 
 	request := packp.NewReferenceUpdateRequestFromCapabilities(advertised.Capabilities)
-	// The host compares Old once more, under its own lock: a branch that moves right now is not overwritten.
+	// The host compares Old again, under its own lock, so a concurrent update is not overwritten.
 	request.Commands = []*packp.Command{{Name: name, Old: old, New: to}}
 	if to.IsZero() {
 		if err := request.Capabilities.Set(capability.DeleteRefs); err != nil {
@@ -114,7 +112,8 @@ func (c *connection) update(ctx context.Context, name plumbing.ReferenceName, ex
 	case report == nil:
 		return c.failed("pushing "+name.Short()+" to", err)
 	}
-	// The host refused, in words of its own. Where the branch is now reports whether a lost race was the reason.
+	// The host rejected the push with its own message. The current commit of the branch shows whether a lost race was
+	// the reason.
 	if now, _, lookup := c.branch(ctx, name); lookup == nil && plumbing.NewHash(now) != old {
 		return c.leaseLost(name, plumbing.NewHash(now), expected)
 	}

@@ -26,8 +26,8 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hosthttp"
 )
 
-// recovered, deferred, makes a panic the error of what panics. What go-git reads comes from hosts that are not trusted, and one
-// promotion must not end the others.
+// recovered must be deferred. It turns a panic into an error. go-git reads data from untrusted hosts, and a panic in
+// one promotion must not end the others.
 func recovered(ctx context.Context, err *error) {
 	if panicked := recover(); panicked != nil {
 		*err = hosthttp.NewError(nil, fmt.Sprintf("the Git library failed: %v", panicked))

@@ -33,12 +33,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// leastRSA is the size in bits under which Git hosts and OpenSSH refuse RSA keys.
+// leastRSA is the minimum size in bits of RSA keys that Git hosts and OpenSSH accept.
 const leastRSA = 2048
 
-// Signer signs commits. The zero value signs none.
+// Signer signs commits. The zero value does not sign.
 type Signer struct {
-	// sign returns the armored signature of a commit that was made at the time.
+	// sign returns the armored signature of a commit that was created at that time.
 	sign func(commit []byte, when time.Time) (string, error)
 }
 
@@ -66,7 +66,8 @@ func (s Signer) signCommit(commit *object.Commit) error {
 	return nil
 }
 
-// NewOpenPGPSigner returns a signer with the first key that can sign in an armored key ring. The passphrase may be empty.
+// NewOpenPGPSigner returns a signer with the first key that can sign in an armored key ring. The passphrase may be
+// empty.
 func NewOpenPGPSigner(armored, passphrase []byte) (Signer, error) {
 	ring, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(armored))
 	if err != nil {
@@ -80,7 +81,8 @@ func NewOpenPGPSigner(armored, passphrase []byte) (Signer, error) {
 			return Signer{}, errors.New("the OpenPGP key can't be decrypted: is the passphrase right?")
 		}
 		return Signer{sign: func(commit []byte, when time.Time) (string, error) {
-			// The same commit gets the same signature, and so the same hash. A key signs nothing from before it was made.
+			// The same commit gets the same signature, and therefore the same hash. Keys do not sign commits from
+			// before their creation.
 			deterministic := false
 			if made := entity.PrimaryKey.CreationTime; when.Before(made) {
 				when = made

@@ -35,18 +35,18 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/hostnet"
 )
 
-// sshUser is who Git hosts know everybody as, by SSH.
+// sshUser is the user name on Git hosts by SSH.
 const sshUser = "git"
 
 // SSHKey authenticates to a Git host by SSH.
 type SSHKey struct {
-	// Identity is a private key in PEM, and Passphrase what it is encrypted with, if it is.
+	// Identity is a private key (PEM), and Passphrase its passphrase, if it is encrypted.
 	Identity, Passphrase []byte
-	// KnownHosts are the keys of hosts, as in OpenSSH's known_hosts. Without one of the host there is no connection.
+	// KnownHosts are the host keys in the format of OpenSSH's known_hosts. A host without a key is rejected.
 	KnownHosts []byte
 }
 
-// connectSSH prepares a connection by SSH. The home directory's configuration has no part in it.
+// connectSSH prepares a connection by SSH. It ignores the configuration in the home directory.
 func connectSSH(parsed *url.URL, remote Remote) (*connection, error) {
 	key := remote.Credentials.SSH
 	user := parsed.User.Username()
@@ -81,7 +81,7 @@ func connectSSH(parsed *url.URL, remote Remote) (*connection, error) {
 	}, nil
 }
 
-// sshAuth is go-git's AuthMethod. Its own ones don't take the algorithms that the known hosts have keys for.
+// sshAuth implements go-git's AuthMethod. go-git's own ones do not set the key algorithms of the known hosts.
 type sshAuth struct{ config ssh.ClientConfig }
 
 func (a sshAuth) Name() string                             { return "ssh-key" }
@@ -101,23 +101,23 @@ func parseKey(key SSHKey) (ssh.Signer, error) {
 	case errors.As(err, &encrypted):
 		return nil, errors.New("'identity' is encrypted: the Secret must have its passphrase as 'password'")
 	case err != nil:
-		// The library's own words are kept out: they are about what was in the key.
+		// The library's message is omitted because it may quote the key.
 		return nil, errors.New("'identity' is not a private key, or 'password' is not its passphrase")
 	}
 	return signer, nil
 }
 
-// opening holds one value for each session that is being opened, be it given up: there can't pile up more of them.
+// opening limits the number of sessions that are being opened, including abandoned ones.
 var opening = make(chan struct{}, 64)
 
-// opened is what a session is opened with, or why there is none.
+// opened is the result of opening a session.
 type opened[S transport.Session] struct {
 	session S
 	err     error
 }
 
-// openSession opens a session at the endpoint, unless that takes longer than the context lasts: by SSH, go-git waits for ever for a
-// host that takes a connection and says nothing. One that opens later is closed.
+// openSession opens a session at the endpoint until the context is cancelled. By SSH, go-git waits forever for a host
+// that accepts a connection and sends nothing. A session that opens later is closed.
 func openSession[S transport.Session](ctx context.Context, c *connection, open func(*transport.Endpoint) (S, error)) (S, error) {
 	var none S
 	endpoint := c.endpoint
@@ -140,7 +140,7 @@ func openSession[S transport.Session](ctx context.Context, c *connection, open f
 	select {
 	case result := <-done:
 		if result.err != nil && ctx.Err() != nil {
-			// That the connection ended is only how it came to be.
+			// The end of the connection is only a consequence.
 			return none, ctx.Err()
 		}
 		return result.session, result.err
@@ -154,21 +154,21 @@ func openSession[S transport.Session](ctx context.Context, c *connection, open f
 	}
 }
 
-// dialScheme is that of the addresses of proxies that are none. go-git takes no context for a session by SSH, and no dialer but that
-// of a proxy: such an address has it connect through a dialer that knows the context.
+// dialScheme is the scheme of fake proxy addresses. go-git accepts neither a context for SSH sessions nor a dialer,
+// except for a proxy. With such an address, it connects through a dialer that has the context.
 const dialScheme = "sluice-dialer"
 
 var dialers dialerRegistry
 
 func init() { proxy.RegisterDialerType(dialScheme, dialers.find) }
 
-// dialerRegistry holds the dialers of the sessions that are being opened.
+// dialerRegistry contains the dialers of sessions that are being opened.
 type dialerRegistry struct {
 	dialers sync.Map
 	last    atomic.Int64
 }
 
-// lend has the endpoint connect by a dialer. What it returns must be called once the session is open.
+// lend makes the endpoint connect with a dialer. It returns a function that must be called once the session is open.
 func (r *dialerRegistry) lend(endpoint *transport.Endpoint, by dialer) (giveBack func()) {
 	name := strconv.FormatInt(r.last.Add(1), 10)
 	r.dialers.Store(name, by)
@@ -176,7 +176,7 @@ func (r *dialerRegistry) lend(endpoint *transport.Endpoint, by dialer) (giveBack
 	return func() { r.dialers.Delete(name) }
 }
 
-// connect connects by SSH until the context ends. The environment's own proxy is used.
+// connect connects by SSH until the context is cancelled. It uses the proxy of the environment.
 func (c *connection) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.dial(ctx, network, address)
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *dialerRegistry) find(address *url.URL, _ proxy.Dialer) (proxy.Dialer, e
 	return nil, fmt.Errorf("there is no dialer at %s", address)
 }
 
-// dialer is what go-git takes for a proxy. The context that it is given lasts for ever.
+// dialer replaces a proxy for go-git. The context in its argument is never cancelled.
 type dialer func(network, address string) (net.Conn, error)
 
 func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }

@@ -31,8 +31,8 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/git/objects"
 )
 
-// eachEntry calls fn for the entries of the directory dir, as they are read from its tree: a tree may be large, and so may be those
-// above it. An error of fn ends it and is returned as it is.
+// eachEntry calls fn for the entries of the directory dir while it reads the tree, because a tree and its parents may
+// be large. An error of fn ends it and is returned unchanged.
 func eachEntry(tree objects.Object, dir string, fn func(object.TreeEntry) error) (err error) {
 	content, err := tree.Open()
 	if err != nil {
@@ -54,8 +54,8 @@ func eachEntry(tree objects.Object, dir string, fn func(object.TreeEntry) error)
 	}
 }
 
-// readEntry reads an entry of a tree: a mode, a space, a name, a zero, a hash. The error is io.EOF where the tree ends. Git's own
-// checks refuse the names it refuses; a host need not have made them.
+// readEntry reads an entry of a tree: a mode, a space, a name, a zero byte, a hash. The error is io.EOF at the end of
+// the tree. It rejects the same names as Git's own checks, which hosts need not apply.
 func readEntry(in *bufio.Reader) (entry object.TreeEntry, err error) {
 	mode, err := in.ReadSlice(' ')
 	if err != nil {
@@ -80,7 +80,7 @@ func readEntry(in *bufio.Reader) (entry object.TreeEntry, err error) {
 	return entry, unexpected(err)
 }
 
-// rootOf returns the tree of a commit, which its first line names.
+// rootOf returns the tree of a commit, which is in its first line.
 func rootOf(store *objects.Store, commit plumbing.Hash) (plumbing.Hash, error) {
 	const begin = "tree "
 	found, err := store.Find(plumbing.CommitObject, commit)

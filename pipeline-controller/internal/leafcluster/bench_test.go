@@ -40,8 +40,8 @@ var (
 	benchTargets = flag.Int("targets", 10, "benchmarks: the number of targets in each, every one in a namespace of its own")
 )
 
-// serveLeafs is what the process of the leafs does, so that their memory is not counted: it starts them, prints their kubeconfigs, and
-// ends when its input does.
+// serveLeafs is what the process of the leafs does, so that their memory is not counted: it starts them, prints their
+// kubeconfigs, and ends when its input does.
 func serveLeafs(leafs, targets int) error {
 	for range leafs {
 		leaf, err := leafserver.Start(leafserver.Kustomization)
@@ -89,7 +89,8 @@ func startLeafs(b *testing.B, leafs, targets int) [][]byte {
 	return kubeconfigs
 }
 
-// BenchmarkLeafs measures, with the default timing, what many leaf clusters take: the time until all targets are known, and memory.
+// BenchmarkLeafs measures, with the default timing, what many leaf clusters take: the time until all targets are known,
+// and memory.
 func BenchmarkLeafs(b *testing.B) {
 	kubeconfigs := startLeafs(b, *benchLeafs, *benchTargets)
 	for b.Loop() {

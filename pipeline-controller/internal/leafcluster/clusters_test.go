@@ -128,8 +128,8 @@ type trouble struct {
 	reason string
 	// message is part of what the target says.
 	message string
-	// begin brings the trouble about. The cluster is named "eu", and its kubeconfig is that of the leaf unless the trouble makes it
-	// another one.
+	// begin brings the trouble about. The cluster is named "eu", and its kubeconfig is that of the leaf unless the
+	// trouble makes it another one.
 	begin func(t *testing.T, w *world, leaf *leafserver.Server)
 	// end mends it.
 	end func(t *testing.T, w *world, leaf *leafserver.Server)
@@ -289,7 +289,8 @@ func setReady(t *testing.T, w *world, status metav1.ConditionStatus, message str
 	g.Expect(w.objects.Status().Update(context.Background(), c)).To(Succeed())
 }
 
-// certificate makes one for loopback that is good by the CA that is returned with it, for a while that began an hour ago.
+// certificate makes one for loopback that is good by the CA that is returned with it, for a while that began an hour
+// ago.
 func certificate(t *testing.T, age time.Duration) (tls.Certificate, []byte) {
 	t.Helper()
 	g := NewWithT(t)
@@ -361,7 +362,8 @@ func TestAReadDoesNotWait(t *testing.T) {
 	g.Expect(w.state(p)()).To(And(beUnknown(pipelinesv1.ConnectingReason), HaveField("Message", "connecting to "+leaf.URL())))
 }
 
-// allowing denies references across namespaces, but as the labels say that all namespaces have. They may be unreadable, too.
+// allowing denies references across namespaces, but as the labels say that all namespaces have. They may be unreadable,
+// too.
 func allowing(labels map[string]string, err error) func(*leafcluster.Options) {
 	return func(o *leafcluster.Options) {
 		o.NoCrossNamespaceRefs = true

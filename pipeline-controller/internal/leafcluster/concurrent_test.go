@@ -35,7 +35,8 @@ func TestManyUseClustersAtOnce(t *testing.T) {
 	const users, rounds = 8, 40
 	g := NewWithT(t)
 	w := newWorld(t)
-	// Two names of one cluster, one of another, and the management cluster: connections are shared, begun and ended all the time.
+	// Two names of one cluster, one of another, and the management cluster: connections are shared, begun and ended all
+	// the time.
 	one, other := newAppLeaf(t), newAppLeaf(t)
 	_, rotated := w.connect("eu", one)
 	w.connect("eu-too", one)

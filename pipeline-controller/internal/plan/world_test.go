@@ -34,7 +34,8 @@ var (
 	earlier = metav1.NewTime(now.Add(-time.Hour))
 )
 
-// states reads targets from words: "v1" is ready on v1, "v1!" runs it but isn't ready, "!" runs nothing, "?" is unknown.
+// states reads targets from words: "v1" is ready on v1, "v1!" runs it but isn't ready, "!" runs nothing, "?" is
+// unknown.
 func states(words string) []application.State {
 	var all []application.State
 	for _, word := range strings.Fields(words) {
@@ -51,8 +52,8 @@ func states(words string) []application.State {
 	return all
 }
 
-// world has environments named dev, staging and prod with the given targets (fewer words, fewer environments), promoted by
-// pull request.
+// world has environments named dev, staging and prod with the given targets (fewer words, fewer environments), promoted
+// by pull request.
 func world(environments ...string) plan.World {
 	names := []string{"dev", "staging", "prod"}
 	w := plan.World{

@@ -43,7 +43,8 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// A repository of 500 MB as the host packs it: manifests, some of which have markers, and other files that pack no further.
+// A repository of 500 MB as the host packs it: manifests, some of which have markers, and other files that pack no
+// further.
 const (
 	largeManifests = 45_000
 	largeOthers    = 5_000
@@ -166,8 +167,8 @@ func promoteLarge(b *testing.B, pulls *PullRequests, url, rev string) string {
 	return outcome.PullRequest.Branch
 }
 
-// BenchmarkLargeRepository measures a first promotion in a repository of 500 MB and 50,000 files, the next one after that was merged,
-// and one that finds the base where it was.
+// BenchmarkLargeRepository measures a first promotion in a repository of 500 MB and 50,000 files, the next one after
+// that was merged, and one that finds the base where it was.
 func BenchmarkLargeRepository(b *testing.B) {
 	g := NewWithT(b)
 	host := startLargeHost(b)

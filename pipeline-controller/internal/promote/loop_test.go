@@ -29,7 +29,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// monorepo is a repository whose branch main the first environments of two Pipelines follow, and that their promotions are merged into.
+// monorepo is a repository whose branch main the first environments of two Pipelines follow, and that their promotions
+// are merged into.
 type monorepo struct {
 	*testing.T
 	*WithT

@@ -90,7 +90,8 @@ func TestAPullRequestThatWasGivenAnotherBaseIsStillThePromotions(t *testing.T) {
 	g.Expect(outcome.PullRequest.Number).To(BeEquivalentTo(ours.Number))
 }
 
-// intoRelease makes a pull request of the promotion's branch into another branch than its base, with the body that Sluice writes.
+// intoRelease makes a pull request of the promotion's branch into another branch than its base, with the body that
+// Sluice writes.
 func intoRelease(t *testing.T, promoted Promotion, host *githost.Server, to access) scm.PullRequest {
 	t.Helper()
 	g := NewWithT(t)

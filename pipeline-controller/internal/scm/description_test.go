@@ -70,7 +70,8 @@ func init() {
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.FileBodyDecoder)
 }
 
-// around returns a handler that lets the next one answer, and fails the test where a request or a response is not as it is described.
+// around returns a handler that lets the next one answer, and fails the test where a request or a response is not as it
+// is described.
 func (d description) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, err := io.ReadAll(r.Body)

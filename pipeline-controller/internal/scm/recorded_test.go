@@ -113,8 +113,8 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 }
 
-// TestRecordedPullRequests plays pull requests as hosts have answered them, and holds the descriptions to them. Fields that are not in the
-// descriptions are left out.
+// TestRecordedPullRequests plays pull requests as hosts have answered them, and holds the descriptions to them. Fields
+// that are not in the descriptions are left out.
 func TestRecordedPullRequests(t *testing.T) {
 	for _, test := range []struct {
 		source, hostType, answer string

@@ -93,7 +93,8 @@ func TestAzureDevOpsBindsTheStatusToThePushThatItIsOf(t *testing.T) {
 func TestGitLabAttachesTheStatusToThePipelineThatItLooksAt(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// refs are those of the pipelines that are made for the commit before the status is set, and after is how often they are not seen yet.
+		// refs are those of the pipelines that are made for the commit before the status is set, and after is how often
+		// they are not seen yet.
 		refs  []string
 		after int
 	}{

@@ -150,8 +150,8 @@ func locationOf(host Host) location {
 	}
 }
 
-// standIns are addresses of a repository for each type of host, below that of a server which stands in for one, and what
-// such a host answers where there is no pull request.
+// standIns are addresses of a repository for each type of host, below that of a server which stands in for one, and
+// what such a host answers where there is no pull request.
 var standIns = []struct{ hostType, path, empty string }{
 	{"azure-devops", "/acme/org/_git/fleet", `{"value":[]}`},
 	{"bitbucket-server", "/projects/org/repos/fleet", `{"values":[],"isLastPage":true}`},

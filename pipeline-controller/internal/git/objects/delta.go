@@ -18,10 +18,10 @@ package objects
 
 import "encoding/binary"
 
-// deltaHeaderSize is the size in bytes of what a delta begins with, at most: two sizes.
+// deltaHeaderSize is the maximum size in bytes of a delta's header: two sizes.
 const deltaHeaderSize = 2 * binary.MaxVarintLen64
 
-// deltaSizes returns the sizes of what a delta builds upon, and of what it makes, and the rest of the delta.
+// deltaSizes returns the sizes of a delta's base and result, and the rest of the delta.
 func deltaSizes(delta []byte) (base, result int64, rest []byte, err error) {
 	from, n := binary.Uvarint(delta)
 	if n <= 0 {
@@ -34,7 +34,7 @@ func deltaSizes(delta []byte) (base, result int64, rest []byte, err error) {
 	return int64(from), int64(to), delta[n+m:], nil
 }
 
-// applyDelta appends to result, which is empty and has the room, what a delta makes of base.
+// applyDelta appends the result of applying delta to base to result, which is empty and has the capacity.
 func applyDelta(result, base, delta []byte) ([]byte, error) {
 	from, size, delta, err := deltaSizes(delta)
 	if err != nil {
@@ -64,7 +64,7 @@ func applyDelta(result, base, delta []byte) ([]byte, error) {
 	return result, nil
 }
 
-// copied returns a piece of base, as a delta says that begins with a copy, and the rest of the delta.
+// copied returns the piece of base for a copy instruction at the start of delta, and the rest of the delta.
 func copied(base, delta []byte) (piece, rest []byte, err error) {
 	code, delta := delta[0], delta[1:]
 	var number [7]byte
@@ -88,7 +88,7 @@ func copied(base, delta []byte) (piece, rest []byte, err error) {
 	return base[offset : offset+size], delta, nil
 }
 
-// inserted returns a piece that a delta has itself, and the rest of the delta.
+// inserted returns the piece of an insert instruction, and the rest of the delta.
 func inserted(delta []byte) (piece, rest []byte, err error) {
 	size := int(delta[0])
 	if size == 0 || size >= len(delta) {

@@ -34,17 +34,17 @@ import (
 const (
 	hashSize   = 20
 	recordSize = 32
-	// buckets is how many prefixes of two bytes there are, and fanoutSize the size of what comes before the records.
+	// buckets is the number of prefixes of two bytes, and fanoutSize the size of the table before the records.
 	buckets    = 1 << 16
 	fanoutSize = buckets * 4
-	// blockSize is how many records are read at once.
+	// blockSize is the number of records that are read at once.
 	blockSize = 64
 
 	kindShift = 28
 	markedBit = 1 << 31
 )
 
-// record says where an object is, as the index has it on disk: the hash; size, kind and mark in 4 bytes; the offset in the data.
+// record is an object in the index: its hash; size, kind and mark in 4 bytes; the offset in the data.
 type record [recordSize]byte
 
 func newRecord(hash plumbing.Hash, kind plumbing.ObjectType, size, at int64) (r record) {
@@ -63,11 +63,11 @@ func (r record) at() int64                 { return int64(binary.BigEndian.Uint6
 
 func compareRecords(a, b record) int { return bytes.Compare(a[:hashSize], b[:hashSize]) }
 
-// index finds objects by their hashes. It stays on disk, since a large one would take 32 MB for as long as a clone is in use: the
-// number of records up to the end of each bucket, then the records, in the order of their hashes.
+// index finds objects by hash. It stays on disk, because in memory a large one would need 32 MB while a clone is in
+// use. It contains the number of records up to the end of each bucket, followed by the records sorted by hash.
 type index struct {
 	dir string
-	// file and fanout are nil as long as there are no records.
+	// file and fanout are nil while there are no records.
 	file   *os.File
 	fanout []byte
 }
@@ -97,7 +97,7 @@ func (i *index) close() error {
 	return i.file.Close()
 }
 
-// mark marks a record that find has returned.
+// mark marks a record that find returned.
 func (i *index) mark(r record, at int64) error {
 	binary.BigEndian.PutUint32(r[hashSize:], r.flags()|markedBit)
 	_, err := i.file.WriteAt(r[:], at)
@@ -131,7 +131,7 @@ func (i *index) find(hash plumbing.Hash) (r record, at int64, found bool, err er
 	return r, offset(low + nth), r.hash() == hash, nil
 }
 
-// bucket returns between which records those of a bucket are.
+// bucket returns the range of records in a bucket.
 func (i *index) bucket(nth int) (low, high int) {
 	if i.file == nil {
 		return 0, 0
@@ -142,7 +142,7 @@ func (i *index) bucket(nth int) (low, high int) {
 	return low, int(binary.BigEndian.Uint32(i.fanout[4*nth:]))
 }
 
-// size is that of the file in bytes.
+// size returns the size of the file in bytes.
 func (i *index) size() int64 {
 	if i.file == nil {
 		return 0
@@ -153,7 +153,7 @@ func (i *index) size() int64 {
 
 func offset(nth int) int64 { return fanoutSize + int64(nth)*recordSize }
 
-// add adds records, which it sorts. Those that are there stay as they are.
+// add adds records, which it sorts. Existing records are kept.
 func (i *index) add(records []record) error {
 	slices.SortStableFunc(records, compareRecords)
 	if len(records) == 0 {
@@ -176,7 +176,7 @@ func (i *index) add(records []record) error {
 	return err
 }
 
-// merge writes an index with the records of this one and others, of which both are sorted.
+// merge writes an index with the records of this one and others. Both are sorted.
 func (i *index) merge(next *os.File, others []record) error {
 	counts := make([]uint32, buckets)
 	var last record
@@ -184,7 +184,7 @@ func (i *index) merge(next *os.File, others []record) error {
 	write := func(r record) {
 		if r.hash() != last.hash() {
 			counts[binary.BigEndian.Uint16(r[:])]++
-			_, _ = out.Write(r[:]) // Flush returns its error.
+			_, _ = out.Write(r[:]) // Flush returns the error
 		}
 		last = r
 	}

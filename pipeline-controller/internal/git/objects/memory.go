@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// maxEntries and maxContents are how many bytes of memory all packs that are unpacked at the same time take: to know what is in
-	// them, and to make whole what they have as deltas.
+	// maxEntries and maxContents limit the memory in bytes of all packs that are unpacked at the same time: for their
+	// entries, and for resolving deltas.
 	maxEntries  = 64 << 20
 	maxContents = 96 << 20
-	// littleMemory is what is not counted, so that an ordinary repository waits for no other.
+	// littleMemory is not counted, so ordinary repositories do not wait for others.
 	littleMemory = 1 << 20
 )
 
-// Memory is shared by stores, which take turns where they need much of it.
+// Memory is shared by stores. They take turns if they need much of it.
 type Memory struct {
-	// Nobody waits for entries who has contents: so nobody waits for ever.
+	// Nobody who holds contents waits for entries, so there is no deadlock.
 	entries, contents *semaphore.Weighted
 }
 
@@ -42,7 +42,7 @@ func NewMemory() *Memory {
 	return &Memory{entries: semaphore.NewWeighted(maxEntries), contents: semaphore.NewWeighted(maxContents)}
 }
 
-// take waits until there are as many bytes. What it returns gives them back.
+// take waits until the memory is available. It returns a function that releases it.
 func take(ctx context.Context, from *semaphore.Weighted, bytes int64) (giveBack func(), err error) {
 	if bytes <= littleMemory {
 		return func() {}, nil

@@ -28,23 +28,24 @@ import (
 const (
 	packHeaderSize = 12
 	checksumSize   = hashSize
-	// leastEntry is the size in bytes that an entry has at least.
+	// leastEntry is the minimum size in bytes of an entry.
 	leastEntry = 9
 )
 
-// errMalformed says that what a host sent is no pack, or does not hold what it says.
+// errMalformed means that the pack is invalid.
 var errMalformed = errors.New("the Git host sent a malformed pack")
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", errMalformed, fmt.Errorf(format, args...))
 }
 
-// header is what an entry of a pack begins with. See https://git-scm.com/docs/pack-format.
+// header is the header of an entry of a pack. See https://git-scm.com/docs/pack-format.
 type header struct {
 	kind plumbing.ObjectType
-	// size is that of the object or, for a delta, that of the delta.
+	// size of the object or, for a delta, of the delta.
 	size int64
-	// base is the offset of the entry that a delta builds upon, and baseHash the hash of the object, if it is known by that.
+	// base is the offset of the entry on which a delta is based. baseHash is the hash of the object, if the pack refers
+	// to it by hash.
 	base     int64
 	baseHash plumbing.Hash
 }
@@ -54,7 +55,7 @@ type byteReader interface {
 	io.ByteReader
 }
 
-// readPackHeader returns the number of a pack's entries.
+// readPackHeader returns the number of entries of a pack.
 func readPackHeader(in io.Reader) (int64, error) {
 	var begin [packHeaderSize]byte
 	if _, err := io.ReadFull(in, begin[:]); err != nil {
@@ -91,7 +92,7 @@ func readHeader(in byteReader, at int64) (h header, err error) {
 	return h, err
 }
 
-// readBase reads how far before an offset the entry is that a delta builds upon.
+// readBase reads the distance to the entry on which a delta is based.
 func readBase(in io.ByteReader, at int64) (int64, error) {
 	b, err := in.ReadByte()
 	back := int64(b & 0x7f)
@@ -108,7 +109,7 @@ func readBase(in io.ByteReader, at int64) (int64, error) {
 	return at - back, err
 }
 
-// headerOf returns the header of an entry that is no delta.
+// headerOf returns the header of an entry that is not a delta.
 func headerOf(kind plumbing.ObjectType, size int64) []byte {
 	first, rest := byte(kind)<<4|byte(size&15), uint64(size>>4)
 	if rest == 0 {

@@ -14,12 +14,12 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package objects keeps the objects of Git packs on disk. It is made for hosts that are not trusted: what a pack claims costs no
-// memory.
+// Package objects stores the objects of Git packs on disk. It is designed for untrusted hosts: what a pack claims does
+// not cost memory.
 //
-// A pack is written to disk as it comes and then read through once, without holding an object. What it has as a difference from
-// another object, a delta, is added whole. So every object is read by itself afterwards, as a stream, whatever the pack looked
-// like. Blobs that are too large are left out.
+// A pack is written to disk while it is received, and then read once without holding any object. Deltas are resolved
+// and added as whole objects. So later every object can be read by itself, as a stream, regardless of the pack's
+// structure. Blobs that are too large are omitted.
 package objects
 
 import (
@@ -44,42 +44,42 @@ const (
 	indexFile = "index"
 )
 
-// ErrNotFound says that an object is not here. A blob may have been left out.
+// ErrNotFound means that the object is not in the store. A blob may have been omitted.
 var ErrNotFound = errors.New("object not found")
 
-// Limits bound what is taken from a host.
+// Limits limit what is accepted from a host.
 type Limits struct {
-	// Pack is the size of one pack in bytes, as it comes.
+	// Pack is the maximum size in bytes of a pack as it is received.
 	Pack int64
-	// Object is the size in bytes up to which objects are kept. Larger blobs are left out; a pack with any other object that is
-	// larger is refused.
+	// Object is the maximum size in bytes of objects. Larger blobs are omitted. A pack with any other larger object is
+	// rejected.
 	Object int64
-	// Unpacked is the size in bytes of all objects of one pack together, and Objects is their number.
+	// Unpacked is the maximum size in bytes of all objects of a pack together, and Objects their maximum number.
 	Unpacked int64
 	Objects  int
-	// Disk is the size in bytes of all packs of a store, with what was added whole.
+	// Disk is the maximum size in bytes of all packs of a store, including resolved deltas.
 	Disk int64
 }
 
-// Grow says that a store takes so many bytes more on disk before it does, or less after it did. After an error the store can't be used any
-// more: the error says why, and is returned by what fails from then on.
+// Grow is called before a store needs more bytes on disk, and after it needs fewer. After an error, the store can no
+// longer be used, and all operations return that error.
 type Grow func(bytes int64) error
 
-// Store holds objects in a directory. One goroutine may use it at a time.
+// Store contains objects in a directory. It is not safe for concurrent use.
 type Store struct {
 	dir    string
 	limits Limits
 	memory *Memory
 	grow   Grow
-	// data has the packs as they came, each followed by those of its objects that were deltas. size is its own.
+	// data contains the packs as they were received, each followed by its resolved deltas. size is its size.
 	data  *os.File
 	size  int64
 	index *index
-	// inflaters are reused: each takes 40 KB.
+	// inflaters are reused, because each needs 40 KB.
 	inflaters sync.Pool
 }
 
-// Open opens the store in a directory, which is made if it isn't there.
+// Open opens the store in a directory, which it creates if necessary.
 func Open(dir string, limits Limits, memory *Memory, grow Grow) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -98,7 +98,8 @@ func Open(dir string, limits Limits, memory *Memory, grow Grow) (*Store, error) 
 	return s, nil
 }
 
-// Discard frees what the store in a directory takes, even while it is open. After that it can't be used any more, nor opened again.
+// Discard frees the space of the store in a directory, even while it is open. After that, the store can neither be used
+// nor opened again.
 func Discard(dir string) error {
 	var errs []error
 	for _, name := range []string{dataFile, indexFile} {
@@ -109,11 +110,11 @@ func Discard(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Close closes the store's files. It can be opened again.
+// Close closes the store's files. The store can be opened again.
 func (s *Store) Close() error { return errors.Join(s.data.Close(), s.index.close()) }
 
-// Add adds the objects of a pack, which it closes as soon as it is on disk. Those that its deltas build upon may be here already.
-// After an error the store must not be used any more, nor opened again.
+// Add adds the objects of a pack, which it closes as soon as it is on disk. Its deltas may be based on existing
+// objects. After an error, the store must neither be used nor opened again.
 func (s *Store) Add(ctx context.Context, pack io.ReadCloser) error {
 	start := s.size
 	if err := errors.Join(s.spool(pack), pack.Close()); err != nil {
@@ -138,7 +139,7 @@ func (s *Store) spool(pack io.Reader) error {
 	return nil
 }
 
-// growing writes what there is room for.
+// growing writes as long as there is space.
 type growing struct {
 	grow Grow
 	to   io.Writer
@@ -151,7 +152,7 @@ func (w growing) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// failed returns why reading has failed: the store may have been discarded meanwhile.
+// failed returns why reading failed: the store may have been discarded.
 func (s *Store) failed(err error) error {
 	if err == nil {
 		return nil
@@ -163,7 +164,7 @@ func (s *Store) full() error {
 	return fmt.Errorf("the repository takes more than %d bytes on disk", s.limits.Disk)
 }
 
-// Find returns an object. The error is ErrNotFound if it isn't here, or is of another kind.
+// Find returns an object. The error is ErrNotFound if it does not exist or is of another kind.
 func (s *Store) Find(kind plumbing.ObjectType, hash plumbing.Hash) (Object, error) {
 	r, at, found, err := s.index.find(hash)
 	if err != nil {
@@ -175,7 +176,7 @@ func (s *Store) Find(kind plumbing.ObjectType, hash plumbing.Hash) (Object, erro
 	return Object{store: s, record: r, indexed: at}, nil
 }
 
-// Object is an object of a store, until something is added to that.
+// Object is an object of a store. It is valid until something is added to the store.
 type Object struct {
 	store   *Store
 	record  record
@@ -194,13 +195,13 @@ func (o Object) Read() ([]byte, error) {
 	return content, o.store.read(o.record.at(), content)
 }
 
-// Marked reports whether the object has been marked.
+// Marked reports whether the object is marked.
 func (o Object) Marked() bool { return o.record.marked() }
 
-// Mark marks the object, for the caller's own use. The mark is kept with the store.
+// Mark marks the object, for the caller's own use. The mark is stored in the store.
 func (o Object) Mark() error { return o.store.index.mark(o.record, o.indexed) }
 
-// read reads the content of the entry at an offset, which is as long as into.
+// read reads the content of the entry at an offset, which has the length of into.
 func (s *Store) read(at int64, into []byte) error {
 	stream, err := s.open(at)
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *Store) read(at int64, into []byte) error {
 	return errors.Join(s.failed(err), stream.Close())
 }
 
-// open returns what the entry at an offset inflates to.
+// open returns the inflated content of the entry at an offset.
 func (s *Store) open(at int64) (io.ReadCloser, error) {
 	in, _ := s.inflaters.Get().(*inflater)
 	if in == nil {
@@ -227,7 +228,7 @@ func (s *Store) open(at int64) (io.ReadCloser, error) {
 	return &stream{s, in}, nil
 }
 
-// stream is the content of an object, until it is closed.
+// stream is the content of an object. It must be closed.
 type stream struct {
 	store    *Store
 	inflater *inflater
@@ -258,7 +259,7 @@ type inflater struct {
 	zlib io.ReadCloser
 }
 
-// begin has zlib read what follows.
+// begin resets zlib to read what follows.
 func (i *inflater) begin() (err error) {
 	if i.zlib == nil {
 		i.zlib, err = zlib.NewReader(i)

@@ -33,20 +33,20 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/hash"
 )
 
-// entryMemory is how many bytes of memory an entry of a pack takes while that is unpacked.
+// entryMemory is the memory in bytes of an entry while its pack is unpacked.
 const entryMemory = recordSize + 2*48
 
-// unpacking finds out which objects a pack has, and makes its deltas whole.
+// unpacking finds the objects of a pack, and resolves its deltas.
 type unpacking struct {
 	*Store
-	// left is how many bytes may yet be unpacked.
+	// left is how many bytes may still be unpacked.
 	left int64
-	// found are the objects that are whole.
+	// found are the whole objects.
 	found []record
-	// byOffset and byHash are the deltas, in the order of what they build upon.
+	// byOffset and byHash are the deltas, sorted by their base.
 	byOffset []offsetDelta
 	byHash   []hashDelta
-	// leavesOut reports whether the pack has an object that is too large to be kept.
+	// leavesOut is true if the pack has an object that is too large.
 	leavesOut bool
 
 	hash    gohash.Hash
@@ -55,11 +55,11 @@ type unpacking struct {
 	deflate *zlib.Writer
 }
 
-// delta is an entry of a pack that is one.
+// delta is an entry of a pack that is a delta.
 type delta struct {
-	// at is the entry's offset. It becomes 0, where none is, once the delta is whole.
+	// at is the offset of the entry. It is 0, which is no valid offset, once the delta is resolved.
 	at int64
-	// size is the delta's own, from is that of what it builds upon, and to is that of what it makes.
+	// size is that of the delta itself, from that of its base, and to that of its result.
 	size, from, to int32
 }
 
@@ -73,13 +73,13 @@ type hashDelta struct {
 	delta
 }
 
-// whole is an object, and the offset that deltas know it by.
+// whole is a whole object, and the offset by which deltas refer to it.
 type whole struct {
 	record
 	entry int64
 }
 
-// unpack adds the objects of the pack that begins at an offset of the store's data.
+// unpack adds the objects of the pack at an offset of the store's data.
 func (s *Store) unpack(ctx context.Context, start int64) error {
 	section := io.NewSectionReader(s.data, start, s.size-start)
 	count, err := readPackHeader(section)
@@ -114,7 +114,7 @@ func (s *Store) unpack(ctx context.Context, start int64) error {
 	return s.addRecords(u.found)
 }
 
-// addRecords adds records to the index, which is on disk twice for a moment.
+// addRecords adds records to the index. For a moment, the index is on disk twice.
 func (s *Store) addRecords(records []record) error {
 	before := s.index.size()
 	most := offset(len(records)) + before
@@ -127,11 +127,11 @@ func (s *Store) addRecords(records []record) error {
 	return s.grow(s.index.size() - most - before)
 }
 
-// scan reads all entries, without holding any.
+// scan reads all entries without holding any.
 func (u *unpacking) scan(ctx context.Context, section *io.SectionReader, start, count int64) error {
 	in := &inflater{Reader: bufio.NewReaderSize(section, 1<<16)}
 	position := func() int64 {
-		read, _ := section.Seek(0, io.SeekCurrent) // which always succeeds
+		read, _ := section.Seek(0, io.SeekCurrent) // it always succeeds
 		return read - int64(in.Buffered())
 	}
 	for range count {
@@ -156,7 +156,7 @@ func (u *unpacking) scan(ctx context.Context, section *io.SectionReader, start, 
 	return nil
 }
 
-// count counts bytes that are unpacked.
+// count counts unpacked bytes.
 func (u *unpacking) count(bytes int64) error {
 	if u.left -= bytes; u.left < 0 {
 		return fmt.Errorf("a file of %d bytes makes the repository larger than %d bytes, the limit for all files together", bytes, u.limits.Unpacked)
@@ -181,7 +181,7 @@ func (u *unpacking) entry(in *inflater, at int64, h header) error {
 	}
 }
 
-// delta reads an entry that is a delta, and keeps what it begins with.
+// delta reads a delta and keeps its header.
 func (u *unpacking) delta(in *inflater, at int64, h header) error {
 	begin := prefix{}
 	if err := u.inflate(in, h.size, &begin); err != nil {
@@ -212,7 +212,7 @@ func (p *prefix) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inflate reads what follows an entry's header, which must be of exactly that size.
+// inflate reads the data after an entry's header, which must have exactly that size.
 func (u *unpacking) inflate(in *inflater, size int64, to io.Writer) error {
 	if err := in.begin(); err != nil {
 		return malformed("an object can't be inflated: %w", err)
@@ -227,7 +227,7 @@ func (u *unpacking) inflate(in *inflater, size int64, to io.Writer) error {
 	return nil
 }
 
-// sum returns the hash of an object, whose content is written by write.
+// sum returns the hash of an object whose content is written by write.
 func (u *unpacking) sum(kind plumbing.ObjectType, size int64, write func(io.Writer) error) (plumbing.Hash, error) {
 	u.hash.Reset()
 	fmt.Fprintf(u.hash, "%s %d\x00", kind, size)
@@ -235,7 +235,8 @@ func (u *unpacking) sum(kind plumbing.ObjectType, size int64, write func(io.Writ
 	return plumbing.Hash(u.hash.Sum(nil)), err
 }
 
-// resolve makes the deltas whole whose bases are, or become, whole in this pack or were here before.
+// resolve resolves the deltas whose bases are whole objects of this pack or of the store, directly or through other
+// deltas.
 func (u *unpacking) resolve(ctx context.Context) error {
 	slices.SortFunc(u.byOffset, func(a, b offsetDelta) int { return cmp.Compare(a.base, b.base) })
 	slices.SortFunc(u.byHash, func(a, b hashDelta) int { return bytes.Compare(a.base[:], b.base[:]) })
@@ -259,14 +260,14 @@ func (u *unpacking) resolve(ctx context.Context) error {
 	isLeft := func(d delta) bool { return d.at != 0 }
 	left := slices.ContainsFunc(u.byOffset, func(d offsetDelta) bool { return isLeft(d.delta) }) ||
 		slices.ContainsFunc(u.byHash, func(d hashDelta) bool { return isLeft(d.delta) })
-	// What builds upon a blob that is left out is left out too.
+	// Deltas of an omitted blob are omitted too.
 	if left && !u.leavesOut {
 		return malformed("a delta builds upon an object that is not there")
 	}
 	return nil
 }
 
-// resolveUpon makes those deltas whole that build upon an object, and those that build upon these, and so on.
+// resolveUpon resolves the deltas of an object, the deltas of those, and so on.
 func (u *unpacking) resolveUpon(ctx context.Context, base whole) error {
 	bases := []whole{base}
 	for len(bases) > 0 {
@@ -281,7 +282,7 @@ func (u *unpacking) resolveUpon(ctx context.Context, base whole) error {
 	return nil
 }
 
-// upon returns the deltas that build upon an object.
+// upon returns the deltas of an object.
 func (u *unpacking) upon(base whole) (deltas []*delta) {
 	first, _ := slices.BinarySearchFunc(u.byOffset, base.entry, func(d offsetDelta, at int64) int { return cmp.Compare(d.base, at) })
 	for i := first; i < len(u.byOffset) && u.byOffset[i].base == base.entry; i++ {
@@ -297,7 +298,7 @@ func (u *unpacking) upon(base whole) (deltas []*delta) {
 	return deltas
 }
 
-// applyAll makes deltas whole that build upon one object.
+// applyAll resolves deltas of one object.
 func (u *unpacking) applyAll(ctx context.Context, base whole, deltas []*delta) (made []whole, err error) {
 	if len(deltas) == 0 {
 		return nil, nil
@@ -350,7 +351,7 @@ func (u *unpacking) add(kind plumbing.ObjectType, content []byte) (record, error
 		_, err = u.deflate.Write(content)
 	}
 	err = errors.Join(err, u.deflate.Close(), u.out.Flush())
-	written, _ := to.Seek(0, io.SeekCurrent) // which always succeeds
+	written, _ := to.Seek(0, io.SeekCurrent) // it always succeeds
 	if u.size += written; err == nil && u.size > u.limits.Disk {
 		err = u.full()
 	}

@@ -53,8 +53,8 @@ type extent struct {
 }
 
 var (
-	// longest is as the schema and the Git hosts have it, but for the names of applications and clusters: 512 targets whose names are all
-	// longer have no room.
+	// longest is as the schema and the Git hosts have it, but for the names of applications and clusters: 512 targets
+	// whose names are all longer have no room.
 	longest = extent{
 		environment: 128, object: 128, namespace: 63, secret: 253, gate: 253, approver: 340,
 		url: 512, branch: 255, promotionBranch: 200, tag: 128, digest: 64, text: 5000, gates: 64, approvers: 16,
@@ -202,7 +202,8 @@ func (w *world) promotion() *pipelinesv1.Promotion {
 	return &pipelinesv1.Promotion{Gates: refs, Approvals: &pipelinesv1.Approvals{Required: int32(w.extent.approvers)}, Strategy: pipelinesv1.Strategy{PullRequest: pr}}
 }
 
-// grow lets a revision travel through the Pipeline after many others, and has all targets fail on another one in the end.
+// grow lets a revision travel through the Pipeline after many others, and has all targets fail on another one in the
+// end.
 func (w *world) grow() {
 	past := newWorld(w.extent)
 	past.Pipeline.Spec.Environments = past.Pipeline.Spec.Environments[:2]
@@ -240,8 +241,8 @@ func (w *world) run(env int, revision string) {
 	}
 }
 
-// travel has a revision settle in the first environment, be promoted into all others, and arrive there while its pull requests are
-// still open.
+// travel has a revision settle in the first environment, be promoted into all others, and arrive there while its pull
+// requests are still open.
 func (w *world) travel(revision string) {
 	w.Now = w.Now.Add(time.Hour)
 	for i, env := range w.Pipeline.Spec.Environments {
