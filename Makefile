@@ -1,13 +1,13 @@
-# make demo   shows Sluice at work on this machine
-# make test   runs all tests but those that need pods, which make e2e runs, and those that take long, which make soak runs
-# They build what they need, from Go modules, into bin/. The first time that takes some minutes.
+# make demo   demonstrates Sluice on this machine
+# make test   runs all tests except those that need pods (make e2e) and slow ones (make soak)
+# Both build their binaries from Go modules into bin/. The first build takes several minutes.
 
 BIN := $(CURDIR)/bin
 MODULES := api runtime gate-controller pipeline-controller flux-cli-plugin release tests cmd
 
 VERBS := open close approve gate pipeline
 
-# Where the local cluster finds its programs. KUBEBUILDER_ASSETS, when set, goes before it for those of the control plane.
+# The binaries of the local cluster. If KUBEBUILDER_ASSETS is set, those of the control plane are taken from there.
 export SLUICE_BIN := $(BIN)
 
 .DEFAULT_GOAL := help
@@ -19,21 +19,22 @@ help: ## Show this help.
 ##@ Use
 
 .PHONY: demo
-demo: binaries build ## Show one revision travel from dev to prod, and a gate hold it. ARGS=--keep leaves it running.
+demo: binaries build ## Demonstrate a promotion from dev to prod, and a gate. ARGS=--keep leaves the cluster running.
 	@$(BIN)/sluice-local $(ARGS)
 
 .PHONY: test
-test: binaries build ## Run all tests but those of make e2e and make soak.
+test: binaries build ## Run all tests except those of make e2e and make soak.
 	@hack/build.sh flux-cli
 	go test -count=1 -timeout 45m $(MODULES:%=./%/...) $(ARGS)
 
-# By a count, of about a minute: one that ends by the clock fails at times, up to Go 1.26 (golang/go#75804).
+# The limit is a count, which takes about a minute: with a time limit, fuzzing sometimes fails up to Go 1.26
+# (golang/go#75804).
 .PHONY: fuzz
-fuzz: ## Edit marked files that nobody would write, for about a minute.
+fuzz: ## Fuzz the editing of marked files, for about a minute.
 	go test -run '^$$' -fuzz '^FuzzSet$$' -fuzztime 500000x -fuzzminimizetime 1x ./api/marker
 
 .PHONY: e2e
-e2e: ## Run the tests that need pods or networks, on a node of this machine. As root, on Linux. ARGS goes to go test.
+e2e: ## Run the tests that need pods or networks. Requires root on Linux. ARGS is passed to go test.
 	@test "$$(uname) $$(id -u)" = "Linux 0" || { echo "make e2e runs containers, which takes Linux and root: sudo make e2e" >&2; exit 1; }
 	@hack/build.sh controlplane flux node
 	@mkdir -p $(BIN)/node
@@ -42,10 +43,10 @@ e2e: ## Run the tests that need pods or networks, on a node of this machine. As 
 	go build -o $(BIN)/pipeline-controller ./pipeline-controller
 	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode ./tests/leafnet $(ARGS)
 
-# First the specs that take long, which make test leaves out. Then a test of an hour, whose length DURATION changes. SEED repeats what was
-# chosen at random. It ends by itself, whatever it takes to settle.
+# The slow specs, which make test omits, followed by a test of one hour. DURATION changes its length, and SEED repeats its
+# random choices. It has no timeout: it ends when everything has settled.
 .PHONY: soak
-soak: binaries build ## Run the tests that take long: Sluice at work for an hour, with hostile hosts and random kills, on Linux. DURATION=10m for a short one.
+soak: binaries build ## Run the slow tests, and an hour with hostile hosts and random kills, on Linux. DURATION=10m shortens it.
 	@hack/build.sh flux-cli
 	go test -count=1 -timeout 45m ./tests/e2e -ginkgo.label-filter=slow
 	go test -count=1 -timeout 0 -v -tags soak ./tests/soak $(ARGS)
@@ -55,7 +56,7 @@ binaries: ## Build the control plane, Flux and Gitea for this machine.
 	@hack/build.sh controlplane flux gitea
 
 .PHONY: node
-node: ## Build the programs of a node, and install those of the system that it needs.
+node: ## Build the binaries of a node, and install the system packages that it needs.
 	@hack/build.sh node
 
 .PHONY: build
@@ -69,13 +70,13 @@ build: ## Build Sluice.
 
 ##@ Release
 
-# A release is the version that is given here, and nothing else: no file has it.
+# VERSION alone defines a release. No file contains the version.
 VERSION ?= v0.0.0-dev
 REVISION ?= $(shell git rev-parse HEAD)
 release = go run ./release $(1) -version $(VERSION) -revision $(REVISION) -dir $(BIN)/release $(if $(REGISTRY),-registry $(REGISTRY))
 
 .PHONY: images
-images: ## Write images, and manifests that name them, to bin/release. VERSION, PLATFORMS. With REGISTRY=host/path, push them there.
+images: ## Write images and their manifests to bin/release. VERSION, PLATFORMS. REGISTRY=host/path pushes them.
 	$(call release,images) $(if $(PLATFORMS),-platforms $(PLATFORMS))
 	$(if $(REGISTRY),@hack/build.sh flux-cli)
 	$(if $(REGISTRY),$(call release,push))
@@ -83,12 +84,12 @@ images: ## Write images, and manifests that name them, to bin/release. VERSION, 
 ##@ Develop
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Write the generated Go code.
+generate: $(BIN)/controller-gen ## Generate Go code.
 	cd api && $(BIN)/controller-gen object:headerFile=../hack/boilerplate.go.txt paths=./...
 	cd gate-controller && $(BIN)/controller-gen object:headerFile=../hack/boilerplate.go.txt paths=./internal/source
 
 .PHONY: manifests
-manifests: $(BIN)/controller-gen $(BIN)/crd-ref-docs ## Write the CRDs, the controllers' roles and docs/api.
+manifests: $(BIN)/controller-gen $(BIN)/crd-ref-docs ## Generate the CRDs, the controllers' roles and docs/api.
 	cd api && $(BIN)/controller-gen crd paths=./gating/... paths=./pipelines/... output:crd:dir=../config/crd/bases
 	cd api && $(BIN)/controller-gen crd paths=./gitops/... output:crd:dir=../config/components/gitops-clusters
 	for controller in gate-controller pipeline-controller; do (cd $$controller && \
@@ -102,7 +103,7 @@ tidy: ## Tidy all modules.
 	for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: verify
-verify: generate manifests tidy ## Fail if anything generated is stale.
+verify: generate manifests tidy ## Check formatting, vet, and that generated files are up to date.
 	go vet $(MODULES:%=./%/...)
 	go vet -tags e2e_node,soak ./tests/...
 	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt"; exit 1; }
@@ -114,7 +115,7 @@ lint: $(BIN)/golangci-lint ## Run the linters.
 	for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint run --build-tags e2e_node,soak ./...) || exit 1; done
 
 .PHONY: clean
-clean: ## Remove everything built.
+clean: ## Remove all binaries.
 	rm -rf $(BIN)
 
 $(BIN)/controller-gen: hack/tools/go.mod

@@ -68,7 +68,7 @@ func (a *Announcer) EventOn(obj runtime.Object, written client.Object, eventType
 	select {
 	case a.pending <- struct{}{}:
 	default:
-		ctrl.Log.WithName("events").Info("an event was not posted: notification-controller does not answer", "reason", reason, "message", message)
+		ctrl.Log.WithName("events").Info("dropped an event: notification-controller does not respond", "reason", reason, "message", message)
 		return
 	}
 	obj, metadata := obj.DeepCopyObject(), a.metadata(obj, written)

@@ -29,10 +29,10 @@ const memoryShare = 0.9
 func limitMemory() {
 	limit, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(memoryShare))
 	if err != nil {
-		ctrl.Log.WithName("setup").Info("Go's memory limit is not set from the container's", "reason", err.Error())
+		ctrl.Log.WithName("setup").Info("could not set Go's memory limit from the container's", "reason", err.Error())
 		return
 	}
 	if limit > 0 {
-		ctrl.Log.WithName("setup").Info("Go's memory limit is set from the container's", "bytes", limit)
+		ctrl.Log.WithName("setup").Info("set Go's memory limit from the container's", "bytes", limit)
 	}
 }

@@ -125,7 +125,7 @@ func (a *Approver) Approve(ctx context.Context, request Request) (Made, error) {
 	var down unavailable
 	switch {
 	case errors.As(err, &down):
-		log.Error(down.error, "an approval could not be checked")
+		log.Error(down.error, "checking an approval failed")
 		return refuse(Unavailable, "the API server is not responding")
 	case err != nil:
 		log.Info("refused an approval", "why", err.Error())
@@ -210,7 +210,7 @@ func (a *Approver) create(ctx context.Context, log logr.Logger, pipeline *pipeli
 	case apierrors.IsAlreadyExists(err):
 		return a.repeat(ctx, pipeline, approval)
 	case err != nil:
-		log.Error(err, "making an approval failed")
+		log.Error(err, "creating an approval failed")
 		return refuse(Unavailable, "the approval could not be made: the controller's log says why")
 	}
 	log.Info("approved", "approval", approval.Name)

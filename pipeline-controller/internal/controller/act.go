@@ -61,7 +61,7 @@ func (r *PipelineReconciler) actionTask(pipeline *pipelinesv1.Pipeline, next pla
 	return workpool.Task{Key: name.String(), Pipeline: name, Host: hostOf(promotion), Run: func(ctx context.Context) time.Duration {
 		again, err := r.step(ctx, name)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "a step of the Pipeline failed")
+			ctrl.LoggerFrom(ctx).Error(err, "running a step of the Pipeline failed")
 			return stepRetry
 		}
 		return again
@@ -91,7 +91,7 @@ func (r *PipelineReconciler) step(ctx context.Context, name types.NamespacedName
 	next := plan.Next(world)
 	chores := r.choresFor(pipeline, world, next)
 	if len(chores) > fewChores {
-		ctrl.LoggerFrom(ctx).Info("deleting approvals of other revisions, and taking over those of this one", "pipeline", name, "approvals", len(chores))
+		ctrl.LoggerFrom(ctx).Info("deleting stale approvals and adopting current ones", "pipeline", name, "approvals", len(chores))
 		result, err := conflictIsNews(doAll(ctx, chores[:min(len(chores), mostChores)]))
 		return max(result.RequeueAfter, choresPause), err
 	}
@@ -123,7 +123,7 @@ func (r *PipelineReconciler) act(
 	}
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	ctrl.LoggerFrom(ctx).Info("acting", "action", action.Kind, "environment", action.Environment, "revision", action.Revision)
+	ctrl.LoggerFrom(ctx).Info("running action", "action", action.Kind, "environment", action.Environment, "revision", action.Revision)
 
 	recorded := pipeline.Status.Environments[action.Environment].Promotion.PullRequest
 	confirm := func(ctx context.Context) (string, error) { return r.confirm(ctx, pipeline, approvals, action) }

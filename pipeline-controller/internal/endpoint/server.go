@@ -288,7 +288,7 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, path string) an
 	case errors.As(err, &tooLarge):
 		return failure(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", scm.MaxWebhook)
 	case err != nil:
-		s.Log.Error(err, "a webhook could not be checked", "secret", secret.String(), "client", r.RemoteAddr)
+		s.Log.Error(err, "checking a webhook failed", "secret", secret.String(), "client", r.RemoteAddr)
 		return failure(http.StatusServiceUnavailable, "the webhook could not be checked")
 	case !signed:
 		s.Log.Info("refused a webhook", "secret", secret.String(), "client", r.RemoteAddr)

@@ -132,7 +132,7 @@ func linkSuccessor(ctx context.Context, host scm.Host, promotion Promotion, open
 		return
 	}
 	if err := host.Comment(ctx, int(promotion.Supersedes.Number), "Superseded by "+opened.URL); err != nil {
-		ctrl.LoggerFrom(ctx).Info("the pull request that was withdrawn does not name its successor", "error", err.Error())
+		ctrl.LoggerFrom(ctx).Info("commenting on the withdrawn pull request failed", "error", err.Error())
 	}
 }
 
@@ -277,7 +277,7 @@ func tellRenewed(ctx context.Context, host scm.Host, promotion Promotion, number
 		err = host.Comment(ctx, number, fmt.Sprintf("Renewed by Sluice: the base branch has changed, and the environment runs %s now.", promotion.from()))
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("the pull request that was renewed does not say what the environment runs now", "error", err.Error())
+		ctrl.LoggerFrom(ctx).Info("updating the description of the renewed pull request failed", "error", err.Error())
 	}
 }
 

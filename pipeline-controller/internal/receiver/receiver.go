@@ -82,7 +82,7 @@ func (r *Receiver) Start(ctx context.Context) error {
 			return nil
 		}
 		if err := r.poke(ctx, name); err != nil {
-			r.Log.Error(err, "a webhook was dropped: the pull request is polled at its next interval", "pipeline", name.String())
+			r.Log.Error(err, "handling a webhook failed, pull requests are polled at their next interval", "pipeline", name.String())
 		}
 		r.queue.Done(name)
 	}

@@ -188,7 +188,7 @@ func (p *Pool) runLocked(task Task) {
 func run(ctx context.Context, task Task) (again time.Duration) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			ctrl.Log.WithName("workpool").Error(fmt.Errorf("panic: %v", reason), "a task failed", "pipeline", task.Pipeline, "stack", string(debug.Stack()))
+			ctrl.Log.WithName("workpool").Error(fmt.Errorf("panic: %v", reason), "recovered from a panic", "pipeline", task.Pipeline, "stack", string(debug.Stack()))
 			again = afterPanic
 		}
 	}()
