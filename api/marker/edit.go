@@ -188,13 +188,13 @@ func (s *source) blockLine(n *yaml.Node, start int) (int, string, bool) {
 	return 0, "", false
 }
 
-// number matches what YAML 1.1 or 1.2 takes for a number, of any size. The encoder of the YAML library takes those that
-// fit no Go type for strings.
+// number matches everything that is a number in YAML 1.1 or 1.2, of any size. The encoder of the YAML library treats
+// numbers that do not fit any Go type as strings.
 var number = regexp.MustCompile(`^[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?)$`)
 
-// isPlain reports whether any parser reads value back as this very string without quotes. The encoder of the YAML
-// library knows numbers that it can hold, dates, booleans of YAML 1.1 and indicators. Within [] and {} there are more
-// of the latter, and parsers of YAML 1.1 take a colon there that others don't.
+// isPlain reports whether every parser reads the unquoted value back as the same string. The encoder of the YAML library
+// knows dates, booleans of YAML 1.1, indicators, and numbers that fit a Go type. Flow collections, [] and {}, have more
+// indicators. Within them, parsers of YAML 1.1 accept a colon that others reject.
 func isPlain(value string, flow bool) bool {
 	encoded, err := yaml.Marshal(value)
 	return err == nil && string(encoded) == value+"\n" && !number.MatchString(value) &&

@@ -93,7 +93,7 @@ func (c *counted) Patch(ctx context.Context, obj client.Object, patch client.Pat
 	return c.Client.Patch(ctx, obj, patch, opts...)
 }
 
-// never is a pool in which nothing ever has its turn.
+// never is a pool whose tasks never start.
 type never struct{ Pool }
 
 func (never) Do(workpool.Task) bool { return false }
@@ -102,10 +102,10 @@ func (never) Running(string) bool   { return false }
 func TestManyApprovalsOfOnePipeline(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// revision that the approvals are of, and how many there are.
+		// revision of the approvals, and their number.
 		revision  string
 		approvals int
-		// leaves is how many are left in the end.
+		// leaves is the number of approvals in the end.
 		leaves int
 	}{
 		{"of another revision are deleted before a new one is asked for", "v1", 3000, 0},

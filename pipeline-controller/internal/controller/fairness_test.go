@@ -42,7 +42,7 @@ import (
 	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
-// slowHost answers nobody but Pipelines of the namespace "quick", until the context ends.
+// slowHost only responds to Pipelines of the namespace "quick". Other requests hang until the context is cancelled.
 type slowHost struct {
 	PullRequests
 	opened, looked chan types.NamespacedName
@@ -64,7 +64,7 @@ func (slowHost) answer(ctx context.Context, asked chan types.NamespacedName, pip
 	return plan.Outcome{Err: fmt.Errorf("no answer")}
 }
 
-// twoTargets runs v2 in the first environment, and v1 in the other one.
+// twoTargets runs v2 in the first environment and v1 in the other one.
 type twoTargets struct{ Targets }
 
 func (twoTargets) Want(context.Context, *pipelinesv1.Pipeline) {}

@@ -35,14 +35,14 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
 )
 
-// deadHost is a Git host that doesn't answer.
+// deadHost is a Git host that does not respond.
 type deadHost struct{ PullRequests }
 
 func (deadHost) Withdraw(context.Context, promote.Promotion, string) plan.Outcome {
 	return plan.Outcome{Err: errors.New("no answer")}
 }
 
-// atOnce is a pool that runs tasks at once, and keeps when the last one is to be run again.
+// atOnce is a pool that runs tasks immediately, and records when the last one must be run again.
 type atOnce struct{ again time.Duration }
 
 func (p *atOnce) Do(task workpool.Task) bool {

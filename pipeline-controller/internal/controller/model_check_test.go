@@ -62,22 +62,22 @@ func TestDiagram(t *testing.T) {
 	}
 }
 
-// past is what the model remembers of the promotions into an environment.
+// past is the model's record of the promotions into an environment.
 type past struct {
-	// record is the last one that there was.
+	// record is the last one.
 	record *pipelinesv1.PromotionRecord
-	// superseded is true once another revision has taken its place, a person has asked for it anew, or the environment
-	// has left.
+	// superseded is true once another revision has replaced it, a person has requested a new start, or the environment
+	// was removed.
 	superseded bool
 	// arrived is true once the environment was seen to run the revision.
 	arrived bool
-	// hurried is true once it was attempted before its time, because of one of these.
+	// hurried is true once it was attempted early for one of these reasons.
 	hurried bool
 	// lastStart is the latest start of a promotion that was attempted.
 	lastStart int64
 }
 
-// checkOpen is the first rule: at most one open pull request an environment.
+// checkOpen checks the first rule: at most one open pull request per environment.
 func (m *model) checkOpen() {
 	open := map[string]*modelPullRequest{}
 	for _, pr := range m.host.open() {
@@ -108,7 +108,7 @@ func everReadyIn(pipeline *pipelinesv1.Pipeline) func(environment, namespace str
 	}
 }
 
-// checkAttempt checks that what a process begins to do is what it has claimed, and what the algorithm asks for.
+// checkAttempt checks that a process does what it has claimed, and what the algorithm requires.
 func (m *model) checkAttempt(p *process, promotion promote.Promotion, kind plan.ActionKind) {
 	id := idOf(promotion)
 	if p.claim == nil || p.claim.id != id {
@@ -128,13 +128,13 @@ func (m *model) checkAttempt(p *process, promotion promote.Promotion, kind plan.
 	}
 }
 
-// permission is what a promotion needs at a point in time, each with the number of changes that it follows from.
+// permission is what a promotion needs at a point in time, each with the number of changes that led to it.
 type permission struct {
 	gates, approvals, unchanged  bool
 	gatesAt, approvalsAt, specAt int
 }
 
-// mayGoAhead asks the cluster, as it is now, for what the claimed promotion needs.
+// mayGoAhead checks what the claimed promotion needs against the current cluster.
 func (m *model) mayGoAhead(claim *modelClaim) permission {
 	now := permission{
 		gatesAt: m.cluster.seen(gateObjects), approvalsAt: m.cluster.seen(approvalObjects), specAt: m.cluster.seen(pipelineObjects),
@@ -150,7 +150,7 @@ func (m *model) mayGoAhead(claim *modelClaim) permission {
 	return now
 }
 
-// checkConfirmed checks that nothing was confirmed that was forbidden all the while.
+// checkConfirmed checks that nothing was confirmed that was forbidden the whole time.
 func (m *model) checkConfirmed(p *process, before, after permission) {
 	switch {
 	case !before.unchanged && !after.unchanged && before.specAt == after.specAt:
@@ -162,8 +162,8 @@ func (m *model) checkConfirmed(p *process, before, after permission) {
 	}
 }
 
-// checkTouch checks that the outside world is touched for a promotion which has been confirmed, and which isn't over.
-// Another process may have ended it in the moment since.
+// checkTouch checks that external changes are only made for a promotion that was confirmed and has not ended. Another
+// process may have ended it a moment ago.
 func (m *model) checkTouch(p *process, id promotionID) {
 	if !p.hasConfirmed {
 		m.fail("%s touches the outside world for %v, which was not confirmed", p.name, id)
@@ -182,7 +182,7 @@ func (m *model) checkTouch(p *process, id promotionID) {
 	}
 }
 
-// checkCreated checks that a promotion makes one pull request.
+// checkCreated checks that a promotion opens only one pull request.
 func (m *model) checkCreated(p *process, pr *modelPullRequest) {
 	m.checkTouch(p, pr.id)
 	m.count("pull requests created")
@@ -192,11 +192,11 @@ func (m *model) checkCreated(p *process, pr *modelPullRequest) {
 	}
 }
 
-// checkWithdrawal checks that only pull requests are withdrawn that were said to be superseded.
+// checkWithdrawal checks that only pull requests of superseded promotions are withdrawn.
 func (m *model) checkWithdrawal(p *process, promotion promote.Promotion) {
 	id := idOf(promotion)
 	m.overtake(p)
-	// Another process may have let the deleted Pipeline go in the moment since.
+	// Another process may have removed the finalizer of the deleted Pipeline a moment ago.
 	if seen, ok := p.cache[pipelineObjects].objects[modelPipeline.Name].(*pipelinesv1.Pipeline); p.overtaken || !ok || seen.DeletionTimestamp != nil {
 		return
 	}
@@ -208,8 +208,7 @@ func (m *model) checkWithdrawal(p *process, promotion promote.Promotion) {
 	}
 }
 
-// checkSuperseded checks that a promotion is begun to be withdrawn only if it has no business any more. It is withdrawn
-// to the end then.
+// checkSuperseded checks that a withdrawal starts only if the promotion is no longer needed. Then it is completed.
 func (m *model) checkSuperseded(p *process, env string, after *pipelinesv1.Pipeline) {
 	past, is := m.pastOf(env), recordIn(after, env)
 	// Once its pull request is known, a promotion into an environment that runs the revision is followed to its end.
@@ -221,7 +220,7 @@ func (m *model) checkSuperseded(p *process, env string, after *pipelinesv1.Pipel
 	}
 }
 
-// overtake tells all other processes that are acting that they aren't the last to act any more.
+// overtake records for all other processes that are acting that another one has acted after them.
 func (m *model) overtake(by *process) {
 	for _, p := range m.processes {
 		if p != by && p.claim != nil {
@@ -230,7 +229,7 @@ func (m *model) overtake(by *process) {
 	}
 }
 
-// checkStatus checks a status that a process has written.
+// checkStatus checks a status that a process wrote.
 func (m *model) checkStatus(p *process, before, after *pipelinesv1.Pipeline) {
 	m.count("statuses written")
 	m.overtake(p)
@@ -249,7 +248,7 @@ func (m *model) checkStatus(p *process, before, after *pipelinesv1.Pipeline) {
 	p.reads = nil
 }
 
-// checkPlanned checks what a status takes over of what was observed, and that no approval outlives its run.
+// checkPlanned checks what a status contains of the observed state, and that no approval outlives its run.
 func (m *model) checkPlanned(p *process, after *pipelinesv1.Pipeline) {
 	claim := &modelClaim{pipeline: after, reads: p.reads}
 	stands := claim.observed().stand()
@@ -271,7 +270,7 @@ func (m *model) checkPlanned(p *process, after *pipelinesv1.Pipeline) {
 	}
 }
 
-// checkNames checks that what people are asked to approve is what would be promoted, by its very name.
+// checkNames checks that people are asked to approve exactly the name that would be promoted.
 func (m *model) checkNames(p *process, after *pipelinesv1.Pipeline) {
 	for env, status := range after.Status.Environments {
 		waiting, record := status.WaitingApproval.Revision, status.Promotion
@@ -312,7 +311,7 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 	if attempts != 0 {
 		m.checkClaim(p, env, before, after, attempts)
 	}
-	// A step that failed is recorded even if another process has written the record without it meanwhile.
+	// A failed step is recorded even if another process has written the record without it in the meantime.
 	failed := p.claim != nil && p.overtaken
 	if was != nil && idOfRecord(env, was) == idOfRecord(env, is) && was.PullRequest != nil && is.PullRequest != nil && stepAttempts(is) > stepAttempts(was) && !failed {
 		m.checkStepClaim(p, env, before, after)
@@ -326,7 +325,7 @@ func (m *model) checkRecord(p *process, env string, before, after *pipelinesv1.P
 	past.record = is
 }
 
-// checkBeginning checks that a promotion begins only where one is due.
+// checkBeginning checks that a promotion starts only if one is due.
 func (m *model) checkBeginning(p *process, env string, past *past, is *pipelinesv1.PromotionRecord) {
 	m.count("promotions begun")
 	// A promotion that was withdrawn, because its environment did without, may be needed again. Its pull request may
@@ -362,7 +361,7 @@ func (m *model) checkStep(p *process, env string, was, is *pipelinesv1.Promotion
 	}
 }
 
-// checkSuccess checks that a promotion which is said to have succeeded has.
+// checkSuccess checks that a promotion in state succeeded was successful.
 func (m *model) checkSuccess(p *process, env string, is *pipelinesv1.PromotionRecord) {
 	id := idOfRecord(env, is)
 	event := m.host.events[id]
@@ -372,7 +371,7 @@ func (m *model) checkSuccess(p *process, env string, is *pipelinesv1.PromotionRe
 	m.fail("%s writes that %v has succeeded: it was neither merged nor notified, and has not arrived", p.name, id)
 }
 
-// checkArrival checks that all targets run what is said to have arrived.
+// checkArrival checks that all targets run a revision that is recorded as arrived.
 func (m *model) checkArrival(p *process, env string, after *pipelinesv1.Pipeline) {
 	claim := &modelClaim{pipeline: after, reads: p.reads}
 	if !claim.observed().runs(*after.Environment(env), after.Status.Revision) {
@@ -390,8 +389,7 @@ func (m *model) merged(id promotionID, record *pipelinesv1.PromotionRecord) bool
 	return false
 }
 
-// checkClaim checks that an attempt is due, and lets the process act on it. A withdrawal need not wait for
-// its first one.
+// checkClaim checks that an attempt is due, and allows the process to act on it. The first withdrawal may be immediate.
 func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pipeline, attempts int32) {
 	was, is := recordIn(before, env), recordIn(after, env)
 	id := idOfRecord(env, is)
@@ -425,7 +423,7 @@ func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pi
 	p.claim = &modelClaim{pipeline: after, id: id, reads: p.reads}
 }
 
-// checkRetryTime checks that an attempt which ends with its process is not repeated at once.
+// checkRetryTime checks that an attempt that ends with its process is not repeated immediately.
 func (m *model) checkRetryTime(p *process, id promotionID, next *metav1.Time) {
 	if next == nil || !next.After(m.now.Add(p.skew)) {
 		m.fail("%s claims %v without a time for the next attempt", p.name, id)
@@ -442,7 +440,7 @@ func stepAttempts(record *pipelinesv1.PromotionRecord) (attempts int32) {
 	return attempts
 }
 
-// checkStepClaim checks that a step of an open pull request is due, and lets the process take it.
+// checkStepClaim checks that a step of an open pull request is due, and allows the process to run it.
 func (m *model) checkStepClaim(p *process, env string, before, after *pipelinesv1.Pipeline) {
 	was, is := recordIn(before, env), recordIn(after, env)
 	id, now := idOfRecord(env, is), m.now.Add(p.skew)
@@ -467,7 +465,7 @@ func (m *model) checkStepClaim(p *process, env string, before, after *pipelinesv
 	p.claim = &modelClaim{pipeline: after, id: id, reads: p.reads}
 }
 
-// checkMerge checks that Sluice merges only what it is to merge, and what may go ahead.
+// checkMerge checks that Sluice only merges what it must merge, and what may continue.
 func (m *model) checkMerge(p *process, pr *modelPullRequest) {
 	if p.claim == nil || !p.hasConfirmed {
 		m.fail("%s merges pull request %d, which was not confirmed", p.name, pr.number)
@@ -528,8 +526,7 @@ func environmentsOf(before, after *pipelinesv1.Pipeline) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// checkFixedPoint checks that the Pipeline has come to where the algorithm leads, when all is as it is now and stays
-// so.
+// checkFixedPoint checks that the Pipeline has reached the result of the algorithm, if nothing changes any more.
 func (m *model) checkFixedPoint() {
 	pipeline := m.cluster.pipeline()
 	if pipeline == nil {
@@ -553,7 +550,7 @@ func (m *model) checkFixedPoint() {
 	m.checkConditions(pipeline, stands, reason)
 }
 
-// readyStatus is the status that goes with each reason of the Ready condition.
+// readyStatus maps each reason of the Ready condition to its status.
 var readyStatus = map[string]metav1.ConditionStatus{
 	"UpToDate": "True", "EnvironmentNotReady": "True", "RollingOut": "True", "WaitingForPreconditions": "True", "PullRequestOpen": "True",
 	"Promoted": "True", "RolledBack": "True", "PromotionAbandoned": "True", "NoPromotion": "True", "Suspended": "True",
@@ -585,8 +582,8 @@ func (m *model) checkConditions(pipeline *pipelinesv1.Pipeline, stands standing,
 	m.checkStates(pipeline)
 }
 
-// checkStates checks that every environment says where it stands, and that those after the first that has not settled
-// wait for it.
+// checkStates checks that every environment has a state, and that those after the first that has not settled wait for
+// it.
 func (m *model) checkStates(pipeline *pipelinesv1.Pipeline) {
 	behind := false
 	for _, env := range pipeline.Spec.Environments {
@@ -601,7 +598,7 @@ func (m *model) checkStates(pipeline *pipelinesv1.Pipeline) {
 	}
 }
 
-// lingers reports whether a promotion that the run isn't standing at has an error.
+// lingers reports whether another promotion than the current one has an error.
 func lingers(pipeline *pipelinesv1.Pipeline, standsAt string) bool {
 	if pipeline.Spec.Suspend {
 		standsAt = ""
@@ -614,7 +611,7 @@ func lingers(pipeline *pipelinesv1.Pipeline, standsAt string) bool {
 	return false
 }
 
-// checkTargets checks that the status shows the targets as they are.
+// checkTargets checks that the status shows the current targets.
 func (m *model) checkTargets(pipeline *pipelinesv1.Pipeline) {
 	for _, env := range pipeline.Spec.Environments {
 		shown := targetsIn(pipeline, env.Name)
@@ -633,8 +630,8 @@ func (m *model) checkTargets(pipeline *pipelinesv1.Pipeline) {
 	}
 }
 
-// checkRecords checks that there are records of promotions of the run's revision only, that each is what has become of
-// it, and that every open pull request has one.
+// checkRecords checks that only the run's revision has records of promotions, that each record is correct, and that
+// every open pull request has one.
 func (m *model) checkRecords(pipeline *pipelinesv1.Pipeline, stands standing) {
 	active := !pipeline.Spec.Suspend && stands.reason != "InvalidSpec"
 	for _, env := range environmentsOf(pipeline, pipeline) {
@@ -657,7 +654,7 @@ func (m *model) checkRecords(pipeline *pipelinesv1.Pipeline, stands standing) {
 	}
 }
 
-// checkFollowed checks that a pull request which is said to be open is.
+// checkFollowed checks that a pull request that is recorded as open is open.
 func (m *model) checkFollowed(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
 	pr := m.host.pullRequest(record.PullRequest.Number)
 	if pr.state != "open" {
@@ -674,7 +671,7 @@ func (m *model) checkFollowed(pipeline *pipelinesv1.Pipeline, env string, record
 	}
 }
 
-// checkAbandoned checks that a promotion which is given up was given up on request.
+// checkAbandoned checks that a promotion was only given up on request.
 func (m *model) checkAbandoned(env string, record *pipelinesv1.PromotionRecord) {
 	if record.PullRequest == nil {
 		m.fail("%s of %s is given up, though nobody can have closed a pull request of it", record.Revision, env)
@@ -712,7 +709,7 @@ func (m *model) reasonOfPromotion(pipeline *pipelinesv1.Pipeline, stands standin
 	return "WaitingForPreconditions"
 }
 
-// checkRolledBack checks that the environment had arrived on the revision, and what else it runs.
+// checkRolledBack checks that the environment had arrived on the revision, and which other one it runs.
 func (m *model) checkRolledBack(pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
 	runs := func(t pipelinesv1.Target) bool { return m.cluster.application(t.Namespace).Revision != "" }
 	if record.ArrivalTime == nil || record.RolledBackTo == "" || !slices.ContainsFunc(pipeline.Environment(env).Targets, runs) {
@@ -720,8 +717,8 @@ func (m *model) checkRolledBack(pipeline *pipelinesv1.Pipeline, env string, reco
 	}
 }
 
-// checkGone checks, when a Pipeline is gone, that its pull requests were closed, or that enough patience was had with
-// the host.
+// checkGone checks, when a Pipeline is gone, that its pull requests were closed, or that the patience with the host was
+// used up.
 func (m *model) checkGone(p *process, pipeline *pipelinesv1.Pipeline) {
 	m.overtake(p)
 	patience := m.now.Sub(pipeline.DeletionTimestamp.Time) >= finalizerPatience-2*m.profile.skew

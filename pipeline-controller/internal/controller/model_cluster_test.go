@@ -46,21 +46,21 @@ const modelNamespace = "default"
 
 var modelPipeline = types.NamespacedName{Namespace: modelNamespace, Name: "app"}
 
-// modelKind is a kind of object in the model's cluster. Each has a watch of its own, so that a cache may be up to date
-// with one and behind with another.
+// modelKind is a kind of object in the model's cluster. Each has its own watch, so a cache may be up to date with one
+// and stale with another.
 type modelKind int
 
 const (
 	pipelineObjects modelKind = iota
 	gateObjects
 	approvalObjects
-	// applicationObjects are held as what application.StateOf makes of them.
+	// applicationObjects are stored as application.State.
 	applicationObjects
 	modelKinds
 )
 
-// modelCluster is an API server: objects with resource versions, and every change of them in order, which is what
-// watches show. What it holds is never changed, only replaced.
+// modelCluster is an API server: objects with resource versions, and every change of them in order, as watches deliver
+// them. Stored objects are never modified, only replaced.
 type modelCluster struct {
 	scheme  *runtime.Scheme
 	version int
@@ -71,7 +71,7 @@ type modelCluster struct {
 	}
 }
 
-// modelChange is one event of a watch; the object is nil once deleted.
+// modelChange is one event of a watch. The object is nil if it was deleted.
 type modelChange struct {
 	name   string
 	object any
@@ -101,7 +101,7 @@ func (c *modelCluster) remove(kind modelKind, name string) {
 	c.kinds[kind].changes = append(c.kinds[kind].changes, modelChange{name: name})
 }
 
-// seen returns how many changes of a kind there were: two equal answers mean that nothing changed between them.
+// seen returns the number of changes of a kind: two equal results mean that nothing changed between them.
 func (c *modelCluster) seen(kind modelKind) int { return len(c.kinds[kind].changes) }
 
 func (c *modelCluster) newUID() types.UID {
@@ -109,7 +109,7 @@ func (c *modelCluster) newUID() types.UID {
 	return types.UID(fmt.Sprintf("uid-%d", c.uids))
 }
 
-// pipeline returns the Pipeline as it is now; nil if there is none.
+// pipeline returns the current Pipeline, or nil.
 func (c *modelCluster) pipeline() *pipelinesv1.Pipeline {
 	pipeline, _ := c.get(pipelineObjects, modelPipeline.Name).(*pipelinesv1.Pipeline)
 	return pipeline
@@ -151,8 +151,8 @@ func notFound(name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, name)
 }
 
-// updateStatus replaces the status of the Pipeline if the update is of the newest. What it stores has gone through
-// JSON, by which a real one loses fractions of seconds.
+// updateStatus replaces the status of the Pipeline if the update is based on the newest version. The status goes
+// through JSON, in which an API server loses fractions of seconds.
 func (c *modelCluster) updateStatus(update *pipelinesv1.Pipeline) (before, after *pipelinesv1.Pipeline, err error) {
 	before = c.pipeline()
 	switch {
@@ -182,7 +182,7 @@ func throughJSON(in, out any) error {
 	return json.Unmarshal(content, out)
 }
 
-// patch applies a JSON merge patch of metadata. Nothing else of an object is ever patched.
+// patch applies a JSON merge patch of metadata. No other part of an object is ever patched.
 func (c *modelCluster) patch(kind modelKind, name string, patch []byte) (client.Object, error) {
 	stored, ok := c.get(kind, name).(client.Object)
 	if !ok {
@@ -219,7 +219,7 @@ func metadataOf(obj client.Object) *metav1.ObjectMeta {
 	panic(fmt.Sprintf("the model patches no %T", obj))
 }
 
-// collectGarbage deletes what only Pipelines own that are gone.
+// collectGarbage deletes objects whose only owners are deleted Pipelines.
 func (c *modelCluster) collectGarbage() {
 	pipeline := c.pipeline()
 	for _, approval := range c.approvals() {
@@ -231,7 +231,7 @@ func (c *modelCluster) collectGarbage() {
 	}
 }
 
-// edit changes the Pipeline as a person does.
+// edit changes the Pipeline like a person.
 func (c *modelCluster) edit(change func(*pipelinesv1.Pipeline)) {
 	pipeline := c.pipeline().DeepCopy()
 	spec := pipeline.Spec.DeepCopy()
@@ -242,14 +242,14 @@ func (c *modelCluster) edit(change func(*pipelinesv1.Pipeline)) {
 	c.put(pipelineObjects, pipeline.Name, pipeline)
 }
 
-// modelCache is what a process has seen of the cluster: of each kind, the changes up to some point.
+// modelCache is what a process has seen of the cluster: the changes of each kind up to some point.
 type modelCache [modelKinds]struct {
 	at      int
 	objects map[string]any
 }
 
-// newModelCache starts a cache that is behind by a few changes of each kind, as one filled from another replica of the
-// API server may be.
+// newModelCache returns a cache that lacks the last changes of each kind, like one that was filled from another replica
+// of the API server.
 func newModelCache(c *modelCluster, behind func(modelKind) int) *modelCache {
 	cache := &modelCache{}
 	for kind := range modelKinds {
@@ -262,7 +262,7 @@ func newModelCache(c *modelCluster, behind func(modelKind) int) *modelCache {
 	return cache
 }
 
-// take takes over the next change of a kind, and returns what was there before and after.
+// take applies the next change of a kind, and returns the object before and after.
 func (cache *modelCache) take(c *modelCluster, kind modelKind) (name string, before, after any) {
 	change := c.kinds[kind].changes[cache[kind].at]
 	cache[kind].at++
@@ -275,7 +275,7 @@ func (cache *modelCache) take(c *modelCluster, kind modelKind) (name string, bef
 	return change.name, before, change.object
 }
 
-// passes reports whether the controller is set up to be told of a change: see SetupWithManager.
+// passes reports whether the controller's predicates pass a change: see SetupWithManager.
 func passes(kind modelKind, before, after any) bool {
 	if before == nil || after == nil || kind == approvalObjects {
 		return true
@@ -290,8 +290,8 @@ func passes(kind modelKind, before, after any) bool {
 	return true
 }
 
-// concerns reports whether the cache has the Pipeline refer to the object: the indexes that map objects to Pipelines
-// know no other.
+// concerns reports whether the cached Pipeline refers to the object: the indexes that map objects to Pipelines contain
+// no other.
 func (cache *modelCache) concerns(kind modelKind, name string) bool {
 	pipeline, ok := cache[pipelineObjects].objects[modelPipeline.Name].(*pipelinesv1.Pipeline)
 	switch {
@@ -312,8 +312,8 @@ func (cache *modelCache) concerns(kind modelKind, name string) bool {
 	return false
 }
 
-// modelClient is a manager's client: it reads from the process's cache and writes to the cluster. What the model has no
-// need of is left to the nil interface.
+// modelClient is a manager's client: it reads from the process's cache and writes to the cluster. Methods that the
+// model does not need are those of the nil interface.
 type modelClient struct {
 	client.Client
 	*process
@@ -399,7 +399,7 @@ func (s modelStatus) Update(_ context.Context, obj client.Object, _ ...client.Su
 	return nil
 }
 
-// modelReader reads past the cache, and lists nothing.
+// modelReader reads without the cache, and cannot list.
 type modelReader struct {
 	client.Reader
 	*process
@@ -411,7 +411,8 @@ func (r modelReader) Get(_ context.Context, key client.ObjectKey, obj client.Obj
 	})
 }
 
-// modelTargets reads applications from the process's cache. What two environments share is seen in one state.
+// modelTargets reads applications from the process's cache. If two environments share an application, it has the same
+// state in both.
 type modelTargets struct{ *process }
 
 func (modelTargets) Want(context.Context, *pipelinesv1.Pipeline) {}
@@ -420,7 +421,7 @@ func (modelTargets) Forget(types.NamespacedName) {}
 
 func (modelTargets) Refresh(types.NamespacedName) {}
 
-// ReadSources isn't asked for any: applications of the model have no sources.
+// ReadSources has nothing to read: applications of the model have no sources.
 func (modelTargets) ReadSources(_ context.Context, _ *pipelinesv1.Pipeline, of []application.SourceOf) []application.State {
 	return make([]application.State, len(of))
 }

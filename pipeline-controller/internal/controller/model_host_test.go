@@ -28,11 +28,10 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 )
 
-// eventMemory is how long notification-controller refuses an event that it has accepted before.
+// eventMemory is how long notification-controller rejects duplicates of an accepted event.
 const eventMemory = 5 * time.Minute
 
-// promotionID identifies a promotion to the outside world: it is what its branch and its trailers, or its event's
-// token, say.
+// promotionID identifies a promotion externally: by its branch and its trailers, or by the token of its event.
 type promotionID struct {
 	environment, revision string
 	// started is in seconds since 1970.
@@ -49,14 +48,13 @@ type modelPullRequest struct {
 	number int
 	id     promotionID
 	state  string
-	// closedBySluice tells who closed it last.
+	// closedBySluice is true if Sluice closed it last.
 	closedBySluice bool
-	// endSeen is true once a process has seen that it isn't open any more.
+	// endSeen is true once a process has seen that it is no longer open.
 	endSeen bool
 	// reported is the commit status that was last set.
 	reported *pipelinesv1.PreconditionsCommitStatus
-	// foreign is true if the Pipeline has no business with it any more, and need not know of it: see the places where
-	// it is set.
+	// foreign is true if the Pipeline no longer has to know of it: see where it is set.
 	foreign bool
 }
 
@@ -66,16 +64,16 @@ func (p *modelPullRequest) url() string { return fmt.Sprintf("https://git.exampl
 type modelHost struct {
 	pullRequests []*modelPullRequest
 	branches     map[string]bool
-	// base holds the revision that is set on the base branch for each environment.
+	// base contains the revision that is set on the base branch for each environment.
 	base map[string]string
-	// created counts the pull requests made for each promotion.
+	// created counts the pull requests of each promotion.
 	created map[promotionID]int
 	events  map[promotionID]*modelEvent
-	// notified is the revision that each environment was last told of.
+	// notified is the last revision that each environment was notified of.
 	notified map[string]string
-	// heldAlready are promotions for which nothing was to change on the base branch.
+	// heldAlready contains promotions without a change on the base branch.
 	heldAlready map[promotionID]bool
-	// limitedUntil is when the host answers again.
+	// limitedUntil is the end of the rate limit.
 	limitedUntil time.Time
 }
 
@@ -83,7 +81,7 @@ type modelHost struct {
 type modelEvent struct {
 	accepted int
 	last     time.Time
-	// unheard is true if nobody may have heard of the last acceptance: the answer was lost, or the process died on it.
+	// unheard is true if the last acceptance may be unknown: the response was lost, or the process died.
 	unheard bool
 }
 
@@ -112,7 +110,7 @@ func (h *modelHost) pullRequest(number int64) *modelPullRequest {
 	return h.pullRequests[number-1]
 }
 
-// open returns the open pull requests that the Pipeline has to know of.
+// open returns the open pull requests that the Pipeline must know of.
 func (h *modelHost) open() []*modelPullRequest {
 	var open []*modelPullRequest
 	for _, pr := range h.pullRequests {
@@ -123,7 +121,7 @@ func (h *modelHost) open() []*modelPullRequest {
 	return open
 }
 
-// baseCommit follows from what the base branch holds.
+// baseCommit is derived from the content of the base branch.
 func (h *modelHost) baseCommit() string { return fmt.Sprint(h.base) }
 
 // merge is a person's merge.
@@ -132,7 +130,7 @@ func (h *modelHost) merge(pr *modelPullRequest) {
 	h.base[pr.id.environment] = pr.id.revision
 }
 
-// rateLimited is the error of a host that is to be left alone until some time.
+// rateLimited is the error of a host that is rate-limited until some time.
 type rateLimited struct{ until time.Time }
 
 func (e *rateLimited) Error() string { return "rate limited" }
@@ -146,8 +144,8 @@ func failed(err error) plan.Outcome {
 	return outcome
 }
 
-// modelPullRequests is promote.PullRequests as a process has it, on the model's host: what it finds, adopts, refuses
-// and repeats is what promote.PullRequests does.
+// modelPullRequests implements promote.PullRequests for a process on the model's host. It finds, adopts, rejects and
+// repeats the same as promote.PullRequests.
 type modelPullRequests struct{ *process }
 
 func (p modelPullRequests) Open(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome {
@@ -211,7 +209,7 @@ func created(pr *modelPullRequest) plan.Outcome {
 	}}
 }
 
-// create opens a pull request, unless one of the branch is open.
+// create opens a pull request, unless the branch has an open one.
 func (p modelPullRequests) create(id promotionID) *modelPullRequest {
 	host := p.model.host
 	for _, pr := range host.find(id.branch()) {
@@ -226,7 +224,7 @@ func (p modelPullRequests) create(id promotionID) *modelPullRequest {
 	return pr
 }
 
-// Look is not a step of its own, and what fails does not depend on the order in which pull requests are looked at.
+// Poll is not a step of its own. What fails does not depend on the order in which pull requests are polled.
 func (p modelPullRequests) Poll(_ context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus) plan.PullRequest {
 	if err := p.pollError(promotion.Environment); err != nil {
 		outcome := failed(err)
@@ -241,7 +239,7 @@ func (p modelPullRequests) Poll(_ context.Context, promotion promote.Promotion, 
 	return seen
 }
 
-// Renew closes what would change nothing any more.
+// Renew closes a pull request that would no longer change anything.
 func (p modelPullRequests) Renew(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome {
 	host, id := p.model.host, idOf(promotion)
 	holds, base := false, ""
@@ -276,7 +274,7 @@ func (p modelPullRequests) ReportPreconditions(_ context.Context, promotion prom
 	return plan.Outcome{State: pipelinesv1.PromotionCreated}
 }
 
-// Merge merges what is still open, as hosts do.
+// Merge merges a pull request if it is open, like hosts do.
 func (p modelPullRequests) Merge(ctx context.Context, promotion promote.Promotion, recorded *pipelinesv1.PullRequestStatus, confirm promote.Confirm) plan.Outcome {
 	if why, err := p.confirmed(ctx, confirm); err != nil || why != "" {
 		return plan.Outcome{Message: why, Err: err}
@@ -331,7 +329,7 @@ func (p modelPullRequests) withdraw(id promotionID, why string) (plan.Outcome, e
 	return outcome, p.onHost("delete the branch", func() { p.deleteBranch(id.branch()) })
 }
 
-// deleteBranch closes what is open of the branch, as Git hosts do.
+// deleteBranch closes the open pull request of the branch, like Git hosts do.
 func (p modelPullRequests) deleteBranch(branch string) {
 	delete(p.model.host.branches, branch)
 	for _, pr := range p.model.host.find(branch) {
@@ -339,8 +337,8 @@ func (p modelPullRequests) deleteBranch(branch string) {
 	}
 }
 
-// close does nothing to a pull request that somebody was faster to merge or close. What a process closes that another
-// one has overtaken looks to that one as if a person had.
+// close ignores a pull request that was merged or closed in the meantime. If a process closes one after another process
+// has overtaken it, the other one cannot distinguish that from a person's close.
 func (p modelPullRequests) close(pr *modelPullRequest) {
 	if pr.state == "open" {
 		pr.state, pr.closedBySluice = "closed", !p.overtaken
@@ -348,7 +346,7 @@ func (p modelPullRequests) close(pr *modelPullRequest) {
 	}
 }
 
-// modelNotifications is promote.Notifications as a process has it.
+// modelNotifications implements promote.Notifications for a process.
 type modelNotifications struct{ *process }
 
 func (n modelNotifications) Notify(ctx context.Context, promotion promote.Promotion, confirm promote.Confirm) plan.Outcome {
@@ -362,7 +360,7 @@ func (n modelNotifications) Notify(ctx context.Context, promotion promote.Promot
 	return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the notification was delivered"}
 }
 
-// accept takes an event, unless it was taken a moment ago.
+// accept accepts an event, unless it was just accepted.
 func (n modelNotifications) accept(id promotionID) {
 	n.model.checkTouch(n.process, id)
 	host := n.model.host

@@ -25,19 +25,19 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
-// oracle is the algorithm of promotion once more, as simple as it can be written, and sharing nothing with the one that
-// is tested.
+// oracle implements the promotion algorithm a second time, as simple as possible, without sharing code with the tested
+// one.
 type oracle struct {
 	spec *pipelinesv1.PipelineSpec
 	// read returns the state of the application in a namespace.
 	read func(namespace string) application.State
-	// everReady returns the revision that a target was last seen ready on.
+	// everReady returns the last revision on which a target was ready.
 	everReady func(environment, namespace string) string
 }
 
-// standing is where a run stands.
+// standing is the state of a run.
 type standing struct {
-	// revision that travels; empty if the first environment isn't settled.
+	// revision of the run; empty if the first environment has not settled.
 	revision string
 	// reason of the Ready condition; empty if a promotion is needed.
 	reason string
@@ -108,7 +108,7 @@ func (o oracle) first() (revision, reason string) {
 	return revision, ""
 }
 
-// readyOn returns the revision that a target counts as ready on.
+// readyOn returns the revision on which a target counts as ready.
 func (o oracle) readyOn(env pipelinesv1.Environment, t pipelinesv1.Target) string {
 	state := o.read(t.Namespace)
 	if state.Known && state.Ready {
@@ -120,8 +120,8 @@ func (o oracle) readyOn(env pipelinesv1.Environment, t pipelinesv1.Target) strin
 	return ""
 }
 
-// runs reports whether all targets of an environment are ready on the revision. Those of an environment without any
-// are.
+// runs reports whether all targets of an environment are ready on the revision. It is true for an environment without
+// targets.
 func (o oracle) runs(env pipelinesv1.Environment, revision string) bool {
 	for _, t := range env.Targets {
 		if !sameRevision(o.readyOn(env, t), revision) {
@@ -131,7 +131,7 @@ func (o oracle) runs(env pipelinesv1.Environment, revision string) bool {
 	return true
 }
 
-// reached reports whether some target of an environment runs the revision, ready or not.
+// reached reports whether any target of an environment runs the revision, ready or not.
 func (o oracle) reached(env pipelinesv1.Environment, revision string) bool {
 	return slices.ContainsFunc(env.Targets, func(t pipelinesv1.Target) bool {
 		return sameRevision(o.read(t.Namespace).Revision, revision) || sameRevision(o.readyOn(env, t), revision)
@@ -142,7 +142,7 @@ func (o oracle) unknown(env pipelinesv1.Environment) bool {
 	return slices.ContainsFunc(env.Targets, func(t pipelinesv1.Target) bool { return !o.read(t.Namespace).Known })
 }
 
-// sameRevision compares by what stands behind the last '@', where both have it.
+// sameRevision compares the parts after the last '@', if both have one.
 func sameRevision(a, b string) bool {
 	if i, j := strings.LastIndex(a, "@"), strings.LastIndex(b, "@"); i >= 0 && j >= 0 {
 		return a[i:] == b[j:]
@@ -150,8 +150,7 @@ func sameRevision(a, b string) bool {
 	return a == b && a != ""
 }
 
-// gatesOpen reports whether gates are open that a promotion waits for; where they aren't, whether that is for want of
-// one.
+// gatesOpen reports whether the gates of a promotion are open. If they are not, it reports whether one is missing.
 func gatesOpen(refs *gatingv1.GateReferences, gate func(name string) *gatingv1.Gate) (open, missing bool) {
 	if refs == nil || len(refs.Refs) == 0 {
 		return true, false
@@ -171,7 +170,7 @@ func gatesOpen(refs *gatingv1.GateReferences, gate func(name string) *gatingv1.G
 	return opened == len(refs.Refs), missing
 }
 
-// approved reports whether enough people have approved the revision by that very name.
+// approved reports whether enough people have approved the revision by exactly that name.
 func approved(promotion *pipelinesv1.Promotion, environment, revision string, approvals []*pipelinesv1.PromotionApproval) bool {
 	people := map[string]bool{}
 	onlyPeople := promotion.Approvals != nil && promotion.Approvals.HTTP != nil && !*promotion.Approvals.HTTP

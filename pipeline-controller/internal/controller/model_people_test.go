@@ -35,18 +35,18 @@ var (
 	modelPeople       = []string{"ada", "bob", modelController}
 )
 
-// modelController approves what is approved by HTTP.
+// modelController is the user name of approvals by HTTP.
 const modelController = "controller"
 
-// worldEvent is something that happens without the controller's doing.
+// worldEvent is an event that is not caused by the controller.
 type worldEvent struct {
-	// weight is how often it happens, compared with others.
+	// weight is the relative frequency.
 	weight int
-	// happen lets it happen, or returns false if it can't happen now.
+	// happen applies the event, or returns false if it is not possible now.
 	happen func(*model) bool
 }
 
-// worldEvents are what may happen between any two steps of the controller.
+// worldEvents are the events that may occur between any two steps of the controller.
 var worldEvents = []worldEvent{
 	{14, (*model).applicationApplies},
 	{8, (*model).applicationRecovers},
@@ -74,7 +74,7 @@ var worldEvents = []worldEvent{
 	{10, (*model).outageEnds},
 }
 
-// happens lets something happen.
+// happens applies a random event.
 func (m *model) happens() {
 	total := 0
 	for _, event := range worldEvents {

@@ -30,9 +30,9 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/approval"
 )
 
-// FuzzServe asserts for any request: no panic, no code but the documented ones, one body for all 401s, and no approval
-// but of what its target names and with a valid signature. With sign, the request is signed with the right key, so that
-// what lies behind is reached too.
+// FuzzServe asserts for any request that the endpoint does not panic, returns only the documented status codes and the
+// same body with every 401, and creates only approvals that the target names and that have a valid signature. With
+// sign, the request is signed with the right key, to reach the code behind the signature check.
 func FuzzServe(f *testing.F) {
 	for _, seed := range []struct {
 		method, target, timestamp, signature, body string

@@ -169,8 +169,8 @@ func (r repository) git(args ...string) string { return run(r.t, r.dir, nil, arg
 // file is an entry of a commit: its mode, and its content (a submodule's commit, a symlink's target).
 type file struct{ mode, content string }
 
-// commit puts a commit with exactly these files on a branch, by plumbing
-// commands, so that no work tree or attribute has a say in their bytes.
+// commit creates a commit with exactly these files on a branch. It uses plumbing commands, so neither a work tree nor
+// attributes affect their bytes.
 func (r repository) commit(branch string, files map[string]file) string {
 	r.t.Helper()
 	index := filepath.Join(r.t.TempDir(), "index")

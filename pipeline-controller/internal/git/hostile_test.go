@@ -34,7 +34,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/handpack"
 )
 
-// hostile returns a repository of a host that sends what it is told.
+// hostile returns a repository on a host that sends the given responses.
 func hostile(t *testing.T, host *handpack.Server) Remote {
 	t.Helper()
 	server := httptest.NewServer(host)

@@ -31,7 +31,7 @@ import (
 func TestAddressesThatGitHostsMayNotHave(t *testing.T) {
 	for _, test := range []struct {
 		address string
-		// says is what is said without the flag, and withFlag what is said with it. Nothing is said of what is allowed.
+		// says is the message without the flag, and withFlag that with the flag. Both are empty for allowed addresses.
 		says, withFlag string
 	}{
 		{address: "192.0.2.1"},
@@ -120,7 +120,7 @@ func TestTheEnvironmentsProxyMayBeAnywhere(t *testing.T) {
 	go func() {
 		conn := <-accepted
 		defer conn.Close()
-		// A client offers to go on without authentication; the proxy agrees, and is told where to connect to.
+		// The client offers the method without authentication. The proxy agrees, and receives the address.
 		_, _ = io.ReadFull(conn, make([]byte, 3))
 		_, _ = conn.Write([]byte{5, 0})
 		head := make([]byte, 5)

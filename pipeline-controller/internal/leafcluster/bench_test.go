@@ -40,8 +40,8 @@ var (
 	benchTargets = flag.Int("targets", 10, "benchmarks: the number of targets in each, every one in a namespace of its own")
 )
 
-// serveLeafs is what the process of the leafs does, so that their memory is not counted: it starts them, prints their
-// kubeconfigs, and ends when its input does.
+// serveLeafs runs the leaf clusters in a process of their own, so their memory is not counted. It prints their
+// kubeconfigs, and ends at the end of its input.
 func serveLeafs(leafs, targets int) error {
 	for range leafs {
 		leaf, err := leafserver.Start(leafserver.Kustomization)

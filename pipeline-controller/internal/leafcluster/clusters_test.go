@@ -128,8 +128,8 @@ type trouble struct {
 	reason string
 	// message is part of what the target says.
 	message string
-	// begin brings the trouble about. The cluster is named "eu", and its kubeconfig is that of the leaf unless the
-	// trouble makes it another one.
+	// begin causes the failure. The cluster is named "eu", and its kubeconfig is that of the leaf unless begin replaces
+	// it.
 	begin func(t *testing.T, w *world, leaf *leafserver.Server)
 	// end mends it.
 	end func(t *testing.T, w *world, leaf *leafserver.Server)

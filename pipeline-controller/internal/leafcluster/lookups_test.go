@@ -23,7 +23,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// turns are lookups of which the test lets one after the other go on.
+// turns are lookups that the test allows one by one.
 type turns struct {
 	*lookups
 	goOn     chan struct{}

@@ -34,7 +34,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/leafserver"
 )
 
-// traces are what is left of clusters.
+// traces are what remains of clusters.
 type traces struct {
 	Goroutines, Connections int
 	Heap                    uint64

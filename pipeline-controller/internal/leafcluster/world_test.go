@@ -230,7 +230,7 @@ func newAppLeaf(t testing.TB) *leafserver.Server {
 	return s
 }
 
-// queue takes note of what is queued.
+// queue records queued Pipelines.
 type queue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	mu     sync.Mutex

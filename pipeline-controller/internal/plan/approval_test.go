@@ -128,7 +128,7 @@ func TestWhatRollsOutIsToldByTheNameThatWasPromoted(t *testing.T) {
 
 func TestNothingWaitsByANameThatTheRunNoLongerHas(t *testing.T) {
 	g := NewWithT(t)
-	// staging was rolled back by hand, so that the run stands there again.
+	// staging was rolled back by hand, so the run has reached it again.
 	w := with(world(evil, evil, "v0"), spec(manual))
 	w.Pipeline.Status = plan.Next(w).Status
 	g.Expect(w.Pipeline.Status.Environments["prod"].WaitingApproval.Revision).To(Equal(evil))

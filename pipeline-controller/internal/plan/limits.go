@@ -28,22 +28,21 @@ import (
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
-// A Pipeline is one object in etcd, which takes requests of 1536 KiB by default (--max-request-bytes):
+// A Pipeline is one object in etcd, whose requests are limited to 1536 KiB by default (--max-request-bytes):
 //
 //	1280 KiB  the Pipeline with its status, as JSON, without its managed fields (mostBytes)
 //	 100 KiB  the managed fields of 64 environments, 512 targets and 64 gates, with one manager of the spec
-//	  30 KiB  what Record adds until the next plan: two texts of longestText, where a character can take six bytes in JSON, and addresses
-//	 126 KiB  left for other managers of fields, and for etcd's own
+//	  30 KiB  added by Record until the next plan: two texts of longestText, with six bytes per character, and addresses
+//	 126 KiB  reserve for other managers of fields, and for etcd itself
 //
-// What takes the most is a Pipeline of 64 environments, 512 targets and 64 gates with an open pull request in every
-// environment. If its applications and clusters have names of 128 characters, and everything else is as long as the
-// schema allows, that is:
+// The largest Pipeline has 64 environments, 512 targets and 64 gates, and an open pull request in every environment. If
+// its applications and clusters have names of 128 characters, and everything else has the maximum length of the schema,
+// that is:
 //
 //	231 KiB  the spec
 //	953 KiB  the status, with texts of shortText and without history
 //
-// Package largest has it made by plans, and stored. With names of a usual length there is room for the whole history as
-// well.
+// Package largest creates it by planning, and stores it. With names of usual length, the whole history fits too.
 const (
 	// mostBytes is the maximum size of a Pipeline with its status, as JSON, without its managed fields.
 	mostBytes = 1280 << 10

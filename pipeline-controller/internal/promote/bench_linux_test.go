@@ -52,7 +52,7 @@ const (
 	largeApps      = 500
 )
 
-// largeHost is a Git host in a process of its own, so that what it takes is not counted.
+// largeHost is a Git host in a process of its own, so its memory is not counted.
 type largeHost struct {
 	URL string
 	CA  []byte
@@ -200,7 +200,7 @@ func BenchmarkLargeRepository(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of no use
 }
 
-// resetPeak makes peak begin anew.
+// resetPeak resets the peak.
 func resetPeak(b *testing.B) {
 	b.Helper()
 	NewWithT(b).Expect(os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)).To(Succeed())

@@ -38,8 +38,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// editRemote is set for a process that edits one repository several times at once, so that what that takes can be
-// measured.
+// editRemote is set for a process that edits one repository several times at once, so its memory can be measured.
 const editRemote = "SLUICE_TEST_EDIT_REMOTE"
 
 func TestMain(m *testing.M) {

@@ -151,7 +151,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// poked returns the Pipelines that are to be looked at.
+// poked returns the Pipelines that were triggered.
 func poked(ctx context.Context, cluster client.Client) ([]string, error) {
 	var pipelines pipelinesv1.PipelineList
 	if err := cluster.List(ctx, &pipelines); err != nil {

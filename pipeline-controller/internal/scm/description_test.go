@@ -33,7 +33,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// description is what is published of a host's API, as far as it is in use.
+// description is the part of a host's published API description that is used.
 type description struct {
 	t      testing.TB
 	router routers.Router
@@ -70,8 +70,8 @@ func init() {
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.FileBodyDecoder)
 }
 
-// around returns a handler that lets the next one answer, and fails the test where a request or a response is not as it
-// is described.
+// around returns a handler that calls the next one, and fails the test if a request or a response does not match the
+// description.
 func (d description) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, err := io.ReadAll(r.Body)

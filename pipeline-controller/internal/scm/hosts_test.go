@@ -134,7 +134,7 @@ func TestNoRequestIsMadeWhileALimitHolds(t *testing.T) {
 					open(func(r *Repository) { r.CABundle = append(r.CABundle[:len(r.CABundle):len(r.CABundle)], h.ca()...) }))
 			}
 
-			// All at once: the first to come meets the limit for everybody.
+			// All at once: the first request meets the limit for all.
 			h.limit()
 			var wait sync.WaitGroup
 			var limited atomic.Int64

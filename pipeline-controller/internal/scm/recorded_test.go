@@ -36,11 +36,11 @@ func TestRecordedAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name, source, hostType, path string
 		operation                    string
-		// read is answered to what is read, and answer to what is changed.
+		// read is the response to reads, and answer the response to changes.
 		read   string
 		status int
 		answer string
-		// kind and text are what the error is to be; without a kind and a text there is to be none.
+		// kind and text of the expected error. If both are empty, no error is expected.
 		kind error
 		text string
 	}{

@@ -53,13 +53,13 @@ type extent struct {
 }
 
 var (
-	// longest is as the schema and the Git hosts have it, but for the names of applications and clusters: 512 targets
-	// whose names are all longer have no room.
+	// longest has the maximum lengths of the schema and the Git hosts, except for the names of applications and
+	// clusters: 512 targets whose names are all longer do not fit.
 	longest = extent{
 		environment: 128, object: 128, namespace: 63, secret: 253, gate: 253, approver: 340,
 		url: 512, branch: 255, promotionBranch: 200, tag: 128, digest: 64, text: 5000, gates: 64, approvers: 16,
 	}
-	// usual is as names, addresses and messages are as a rule.
+	// usual has names, addresses and messages of usual length.
 	usual = extent{
 		environment: 12, object: 20, namespace: 15, secret: 15, gate: 15, approver: 25,
 		url: 50, branch: 4, promotionBranch: 50, tag: 6, digest: 40, text: 30, gates: 2, approvers: 1,
@@ -112,7 +112,7 @@ func TestTheAPIServerTakesTheLargestStatus(t *testing.T) {
 	})
 }
 
-// expectAll expects that nothing of what is known now was left out of a status, though texts may have been cut.
+// expectAll expects that nothing was omitted from a status, although texts may have been cut.
 func expectAll(g Gomega, w *world) {
 	status := w.Pipeline.Status
 	g.Expect(apimeta.IsStatusConditionTrue(status.Conditions, meta.StalledCondition)).To(BeFalse())
@@ -202,8 +202,7 @@ func (w *world) promotion() *pipelinesv1.Promotion {
 	return &pipelinesv1.Promotion{Gates: refs, Approvals: &pipelinesv1.Approvals{Required: int32(w.extent.approvers)}, Strategy: pipelinesv1.Strategy{PullRequest: pr}}
 }
 
-// grow lets a revision travel through the Pipeline after many others, and has all targets fail on another one in the
-// end.
+// grow promotes a revision through the Pipeline after many others, and then makes all targets fail on another one.
 func (w *world) grow() {
 	past := newWorld(w.extent)
 	past.Pipeline.Spec.Environments = past.Pipeline.Spec.Environments[:2]
