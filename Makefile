@@ -78,8 +78,16 @@ release = go run ./release $(1) -version $(VERSION) -revision $(REVISION) -dir $
 .PHONY: images
 images: ## Write images and their manifests to bin/release. VERSION, PLATFORMS. REGISTRY=host/path pushes them.
 	$(call release,images) $(if $(PLATFORMS),-platforms $(PLATFORMS))
-	$(if $(REGISTRY),@hack/build.sh flux-cli)
-	$(if $(REGISTRY),$(call release,push))
+	$(if $(REGISTRY),@$(MAKE) push)
+
+.PHONY: push
+push: ## Push what make images has written, and the manifests as an artifact that Flux can install. VERSION, REGISTRY.
+	@hack/build.sh flux-cli
+	$(call release,push) -flux $(BIN)/flux
+
+.PHONY: plugin
+plugin: ## Write the archives of the plugin, and its manifest for Flux's plugin catalog, to bin/release/plugin. VERSION, PLATFORMS.
+	$(call release,plugin) $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
 ##@ Develop
 

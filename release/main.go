@@ -48,6 +48,8 @@ type release struct {
 	registry string
 	// platforms are those of the images, or of the plugin.
 	platforms []program.Platform
+	// downloads is the URL below which the plugin's archives are found.
+	downloads string
 	// flux is the path of the Flux CLI.
 	flux string
 }
@@ -57,6 +59,7 @@ const usage = `usage: release COMMAND -version VERSION -revision COMMIT [FLAG]..
 commands:
   images     compiles the programs, and writes the images and the manifests that name them
   push       pushes these images, and these manifests as an artifact, and prints where each can be found
+  plugin     compiles the plugin, and writes its archives, their checksums and its manifest for Flux's plugin catalog
 
 flags:
 `
@@ -80,6 +83,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&r.revision, "revision", "", "the commit")
 	flags.StringVar(&r.registry, "registry", "ghcr.io/sluice-toolkit", "where images and the artifact are found")
 	flags.StringVar(&platforms, "platforms", "", "the platforms, such as linux/amd64,linux/arm64; by default all that are released")
+	flags.StringVar(&r.downloads, "downloads", "", "the URL below which the plugin's archives are found; by default that of the release on GitHub")
 	flags.StringVar(&r.flux, "flux", filepath.Join("bin", "flux"), "the Flux CLI, which pushes the artifact")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -95,11 +99,16 @@ func run(ctx context.Context, args []string) error {
 	if err := r.check(); err != nil {
 		return err
 	}
+	if r.downloads == "" {
+		r.downloads = source + "/releases/download/" + r.version
+	}
 	switch args[0] {
 	case "images":
 		return r.on(platforms, imagePlatforms, func() error { return r.images(ctx) })
 	case "push":
 		return r.push(ctx, os.Stdout)
+	case "plugin":
+		return r.on(platforms, pluginPlatforms, func() error { return r.plugin(ctx) })
 	}
 	flags.Usage()
 	return fmt.Errorf("unknown command %q", args[0])

@@ -27,6 +27,9 @@ const (
 	// Every message about the gate carries it.
 	ReasonAnnotation = "gating.toolkit.fluxcd.io/reason"
 
+	// HoldingManager is the field manager in whose name gate-controller holds sources.
+	HoldingManager = "gate-controller"
+
 	// TurningManager is the field manager of the Flux CLI's plugin. It applies the reason for turning a gate together with the switch.
 	TurningManager = "flux"
 )

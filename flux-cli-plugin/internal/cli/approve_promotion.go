@@ -17,7 +17,6 @@ limitations under the License.
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -221,21 +220,8 @@ func (c *approveCommand) ask(cmd *cobra.Command, waiting *candidate) error {
 	if !c.cluster.isTerminal(cmd.InOrStdin()) {
 		return fmt.Errorf("there is no terminal to ask on: pass --yes and --revision %s", waiting.revision)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "? approve it? [y/N] ")
-	answered := make(chan string, 1)
-	go func() {
-		// A read from a terminal cannot be cancelled, so an interrupt leaves this one behind.
-		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-		answered <- answer
-	}()
-	select {
-	case <-cmd.Context().Done():
-		fmt.Fprintln(cmd.ErrOrStderr())
-	case answer := <-answered:
-		switch strings.ToLower(strings.TrimSpace(answer)) {
-		case "y", "yes":
-			return nil
-		}
+	if agrees(cmd, "approve it?") {
+		return nil
 	}
 	return errors.New("nothing was approved")
 }

@@ -39,7 +39,7 @@ type outside struct {
 }
 
 // New returns the root command. program is usually os.Args[0]. If the program is called as flux-VERB, as Flux calls its
-// plugins, the root command is that verb. Otherwise the verb is the first argument.
+// plugins, the root command is that verb. Otherwise, as for flux-sluice, the verb is the first argument.
 func New(program, version string) *cobra.Command {
 	return newProgram(program, version, outside{dial: dial, isTerminal: isTerminal, now: time.Now})
 }
@@ -47,11 +47,12 @@ func New(program, version string) *cobra.Command {
 func newProgram(program, version string, outside outside) *cobra.Command {
 	flags := &clusterFlags{outside: outside}
 	verbs := []*cobra.Command{
-		newVerb("open", "Open what was closed", newOpenGateCommand(flags)),
-		newVerb("close", "Close what was open", newCloseGateCommand(flags)),
+		newVerb("open", "Open what was closed", newOpenGateCommand("gate NAME", "flux open gate", flags)),
+		newVerb("close", "Close what was open", newCloseGateCommand("gate NAME", "flux close gate", flags)),
 		newVerb("approve", "Approve what waits for a person", newApproveCommand("promotion PIPELINE", "flux approve promotion", flags)),
-		newVerb("gate", "List, get and create gates, and list the sources that they hold",
-			newGateListCommand(flags), newGateGetCommand(flags), newGateSourcesCommand(flags), newGateCreateCommand(flags)),
+		newVerb("gate", "List, get, create, open and close gates, and list the sources that they hold",
+			newGateListCommand(flags), newGateGetCommand(flags), newGateSourcesCommand(flags), newGateCreateCommand(flags),
+			newOpenGateCommand("open NAME", "flux gate open", flags), newCloseGateCommand("close NAME", "flux gate close", flags)),
 		newVerb("pipeline", "List, get, explain and approve pipelines, and check their markers",
 			newPipelineListCommand(flags), newPipelineGetCommand(flags), newPipelineWhyCommand(flags), newPipelineWaitCommand(flags),
 			newPipelineHistoryCommand(flags),
@@ -59,7 +60,7 @@ func newProgram(program, version string, outside outside) *cobra.Command {
 			newApproveCommand("approve PIPELINE", "flux pipeline approve", flags)),
 	}
 
-	root := newRoot(strings.TrimSuffix(filepath.Base(program), ".exe"), verbs)
+	root := newRoot(strings.TrimSuffix(filepath.Base(program), ".exe"), verbs, append(newVerbLinks(program, verbs).commands(), newUninstallCommand(flags)))
 	root.Version = version
 	root.SetVersionTemplate("sluice version {{.Version}}\n")
 	root.SilenceUsage = true
@@ -73,7 +74,8 @@ func isTerminal(in io.Reader) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-func newRoot(name string, verbs []*cobra.Command) *cobra.Command {
+// newRoot returns the command that the program is by its name. What is about Sluice itself is no command of the verbs.
+func newRoot(name string, verbs, own []*cobra.Command) *cobra.Command {
 	for _, verb := range verbs {
 		if name == "flux-"+verb.Name() {
 			verb.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "flux " + verb.Name()}
@@ -86,7 +88,12 @@ func newRoot(name string, verbs []*cobra.Command) *cobra.Command {
 		Use:   name,
 		Short: "Delivery control for Flux: gates and pipelines",
 	}
+	if name == "flux-sluice" {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "flux sluice"}
+		root.CompletionOptions.DisableDefaultCmd = true
+	}
 	root.AddCommand(verbs...)
+	root.AddCommand(own...)
 	return root
 }
 

@@ -21,10 +21,10 @@ import (
 )
 
 var closing = direction{
-	closed: true, verb: "close", title: "Close", doing: "closing", done: "closed", state: "closed",
+	closed: true, title: "Close", doing: "closing", done: "closed", state: "closed",
 	effect: "Sources that name it publish nothing new and promotions that name it wait, until it is opened again.",
 }
 
-func newCloseGateCommand(cluster *clusterFlags) *cobra.Command {
-	return newTurnCommand(closing, cluster)
+func newCloseGateCommand(use, words string, cluster *clusterFlags) *cobra.Command {
+	return newTurnCommand(closing, use, words, cluster)
 }

@@ -21,10 +21,10 @@ import (
 )
 
 var opening = direction{
-	closed: false, verb: "open", title: "Open", doing: "opening", done: "opened", state: "open",
+	closed: false, title: "Open", doing: "opening", done: "opened", state: "open",
 	effect: "What it held back goes on by itself, unless another gate holds it too.",
 }
 
-func newOpenGateCommand(cluster *clusterFlags) *cobra.Command {
-	return newTurnCommand(opening, cluster)
+func newOpenGateCommand(use, words string, cluster *clusterFlags) *cobra.Command {
+	return newTurnCommand(opening, use, words, cluster)
 }

@@ -38,9 +38,9 @@ const pollInterval = 500 * time.Millisecond
 
 // direction is which way a gate is turned, with the words to tell of it.
 type direction struct {
-	closed                          bool
-	verb, title, doing, done, state string
-	effect                          string
+	closed                    bool
+	title, doing, done, state string
+	effect                    string
 }
 
 // turnCommand opens or closes one gate.
@@ -51,10 +51,10 @@ type turnCommand struct {
 	wait    bool
 }
 
-func newTurnCommand(direction direction, cluster *clusterFlags) *cobra.Command {
+func newTurnCommand(direction direction, use, words string, cluster *clusterFlags) *cobra.Command {
 	turn := &turnCommand{direction: direction, cluster: cluster}
 	cmd := &cobra.Command{
-		Use:   "gate NAME",
+		Use:   use,
 		Short: direction.title + " a gate",
 		Long: fmt.Sprintf(`%s a gate, and wait until what names it has followed. %s
 
@@ -63,13 +63,13 @@ about the gate carries it. A gate that changes its state without --reason loses 
 the other state. A gate that is %s already keeps its reason, unless --reason gives a new one.`,
 			direction.title, direction.effect, gatingv1.ReasonAnnotation, direction.state),
 		Example: fmt.Sprintf(`  # %[2]s the gate 'change-freeze' in the flux-system namespace
-  flux %[1]s gate change-freeze
+  %[1]s change-freeze
 
   # Say why, for everyone who looks at what the gate holds
-  flux %[1]s gate change-freeze --reason "release week, ask in #releases"
+  %[1]s change-freeze --reason "release week, ask in #releases"
 
   # %[2]s a gate in another namespace, and don't wait for gate-controller
-  flux %[1]s gate change-freeze --namespace apps --wait=false`, direction.verb, direction.title),
+  %[1]s change-freeze --namespace apps --wait=false`, words, direction.title),
 		Args:              oneName("gate"),
 		ValidArgsFunction: cluster.completeGates,
 		RunE:              turn.run,

@@ -33,7 +33,7 @@ import (
 )
 
 // Manager is the field manager in whose name sources are held.
-const Manager = "gate-controller"
+const Manager = gatingv1.HoldingManager
 
 var (
 	suspendPath   = fieldpath.MakePathOrDie("spec", "suspend")
