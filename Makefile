@@ -89,6 +89,12 @@ push: ## Push what make images has written, and the manifests as an artifact tha
 plugin: ## Write the archives of the plugin, and its manifest for Flux's plugin catalog, to bin/release/plugin. VERSION, PLATFORMS.
 	$(call release,plugin) $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
+.PHONY: sbom
+sbom: $(BIN)/cyclonedx-gomod ## List what the programs of make images and make plugin consist of, in bin/release/sbom, as CycloneDX.
+	@mkdir -p $(BIN)/release/sbom
+	for program in $(BIN)/release/programs/*/*; do \
+		$< bin -json -output "$(BIN)/release/sbom/$$(basename "$$program")_$$(basename "$$(dirname "$$program")").cdx.json" "$$program" || exit 1; done
+
 ##@ Develop
 
 .PHONY: generate
@@ -131,6 +137,9 @@ $(BIN)/controller-gen: hack/tools/go.mod
 
 $(BIN)/crd-ref-docs: hack/tools/go.mod
 	cd hack/tools && GOWORK=off go build -o $@ github.com/elastic/crd-ref-docs
+
+$(BIN)/cyclonedx-gomod: hack/sbom/go.mod
+	cd hack/sbom && GOWORK=off go build -o $@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 $(BIN)/golangci-lint: hack/lint/go.mod
 	cd hack/lint && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
