@@ -10,6 +10,9 @@ VERBS := open close approve gate pipeline
 # The binaries of the local cluster. If KUBEBUILDER_ASSETS is set, those of the control plane are taken from there.
 export SLUICE_BIN := $(BIN)
 
+# How long tests wait for what they expect unless they say so themselves: a second, as Gomega has it, is little on a busy machine.
+export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT := 1m
+
 .DEFAULT_GOAL := help
 
 .PHONY: help

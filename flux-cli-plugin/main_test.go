@@ -470,7 +470,7 @@ func TestSaysWhatHasNotFollowedTheGate(t *testing.T) {
 			gate.Status, gate.Status.ObservedGeneration = tt.status, gate.Generation+1
 			g.Expect(kube.Status().Update(t.Context(), gate)).To(Succeed())
 
-			session := start(t, []string{tt.command, "gate", "freeze", "--timeout=3s", "-n", gate.Namespace})
+			session := start(t, []string{tt.command, "gate", "freeze", "--timeout=10s", "-n", gate.Namespace})
 			g.Eventually(session).Should(gexec.Exit(1))
 			g.Expect(string(session.Err.Contents())).To(HaveSuffix(strings.ReplaceAll(tt.want, "NAMESPACE", gate.Namespace)))
 		})

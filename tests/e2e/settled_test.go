@@ -74,7 +74,7 @@ spec: {interval: 24h, retryInterval: 5s, path: ./delivery, prune: true, wait: tr
 		Eventually(ctx, condition(pipeline, "Settled")).Should(And(
 			HaveField("Status", metav1.ConditionFalse),
 			HaveField("Message", MatchRegexp(`^prod: v2\.0\.0@sha1:[0-9a-f]{8} waits: `))))
-		_, err := run(ctx, "flux", "pipeline", "wait", "settling", "--timeout=1s")
+		_, err := run(ctx, "flux", "pipeline", "wait", "settling", "--timeout=5s")
 		Expect(err).To(MatchError(ContainSubstring("exit status 3")))
 		Eventually(ctx, metricsOf(world.PipelineController)).Should(ContainSubstring(
 			`sluice_pipeline_environment{environment="prod",name="settling",namespace="flux-system",state="Waiting"} 1`))

@@ -31,6 +31,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -231,8 +232,11 @@ func fire(ctx context.Context, schedule string, turned OmegaMatcher) {
 		found := &gatingv1.Gate{}
 		return found, admin.Get(ctx, client.ObjectKey{Namespace: flux, Name: gate}, found)
 	}).WithTimeout(2 * time.Minute).Should(turned) // up to one until it is due, and what the pod takes on a busy machine
-	// Well before the minute after that.
+	// Its Jobs end with it: one of the minute after must not turn the gate back later.
 	Expect(admin.Delete(ctx, each, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+	Eventually(ctx, func(ctx context.Context) error {
+		return admin.Get(ctx, client.ObjectKeyFromObject(each), &batchv1.CronJob{})
+	}).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
 }
 
 func cronJob(ctx context.Context, name string) *batchv1.CronJob {

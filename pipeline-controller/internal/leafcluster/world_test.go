@@ -19,6 +19,7 @@ package leafcluster_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ func TestMain(m *testing.M) {
 
 // quick makes what takes seconds in earnest take moments.
 var quick = leafcluster.Timing{
-	ProbeInterval: 50 * time.Millisecond, ProbeTimeout: time.Second, Grace: 300 * time.Millisecond,
+	ProbeInterval: 50 * time.Millisecond, ProbeTimeout: 3 * time.Second, Grace: 300 * time.Millisecond,
 	ResolveInterval: 100 * time.Millisecond, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond,
 	Lookups: 1e6,
 }
@@ -256,4 +257,15 @@ func (q *queue) take() map[string]time.Duration {
 	}
 	q.queued = nil
 	return names
+}
+
+// gather returns a function that returns the names of all Pipelines that were queued since this call, for Eventually: those of one change are
+// not queued at once.
+func (q *queue) gather() func() map[string]time.Duration {
+	q.take()
+	gathered := map[string]time.Duration{}
+	return func() map[string]time.Duration {
+		maps.Copy(gathered, q.take())
+		return gathered
+	}
 }
