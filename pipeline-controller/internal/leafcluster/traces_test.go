@@ -197,16 +197,16 @@ func TestMetrics(t *testing.T) {
 	const labels = `{kind="GitopsCluster",name="eu",namespace="default"}`
 	told := func() error {
 		return testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP sluice_leaf_cluster_connected Whether the API server of the cluster answers: 1 or 0.
+# HELP sluice_leaf_cluster_connected Whether the API server of the cluster responds: 1 or 0.
 # TYPE sluice_leaf_cluster_connected gauge
 sluice_leaf_cluster_connected`+labels+` 1
-# HELP sluice_leaf_cluster_objects The number of objects whose state is held in memory.
+# HELP sluice_leaf_cluster_objects The number of objects in the cluster whose state is in memory.
 # TYPE sluice_leaf_cluster_objects gauge
 sluice_leaf_cluster_objects`+labels+` 2
-# HELP sluice_leaf_cluster_restarts_total How often the cluster was connected again, because it was lost or its kubeconfig changed.
+# HELP sluice_leaf_cluster_restarts_total The number of reconnects, because the connection was lost or the kubeconfig changed.
 # TYPE sluice_leaf_cluster_restarts_total counter
 sluice_leaf_cluster_restarts_total`+labels+` 0
-# HELP sluice_leaf_cluster_watches The number of watches that Pipelines need in the cluster.
+# HELP sluice_leaf_cluster_watches The number of watches that Pipelines require in the cluster.
 # TYPE sluice_leaf_cluster_watches gauge
 sluice_leaf_cluster_watches`+labels+` 1
 `), "sluice_leaf_cluster_connected", "sluice_leaf_cluster_objects", "sluice_leaf_cluster_restarts_total", "sluice_leaf_cluster_watches")
