@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package reasons checks that the page of reasons lists those that the controllers set and emit, and no others.
+// Package reasons checks that the page of reasons lists those that the controllers set and emit, and no others, with messages that they have.
 package reasons
 
 import (
@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,18 +50,23 @@ func TestReasons(t *testing.T) {
 	g.Expect(incomplete).To(BeEmpty(), "every row of %s has a message, a meaning and a remedy", page)
 
 	inCode := map[string]bool{}
+	var literals strings.Builder
 	for _, module := range modules {
 		for _, file := range sources(g, filepath.Join(repository, module)) {
 			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 			g.Expect(err).NotTo(HaveOccurred())
 			collect(parsed, inCode)
+			collectLiterals(parsed, &literals)
 		}
 	}
 	for reason := range inCode {
 		g.Expect(listed).To(HaveKey(reason), "%s lists every reason of the code", page)
 	}
-	for reason := range listed {
+	for reason, messages := range listed {
 		g.Expect(inCode).To(HaveKey(reason), "%s lists no reason that the code doesn't have", page)
+		for _, text := range fixedTexts(messages) {
+			g.Expect(literals.String()).To(ContainSubstring(text), "a message of reason %s", reason)
+		}
 	}
 }
 
@@ -68,8 +74,13 @@ func TestListedIn(t *testing.T) {
 	g := NewWithT(t)
 	listed, incomplete := listedIn("| `Ready` | reason | message |\n|---|---|---|\n| `True` | `UpToDate` | all is well |\n" +
 		"| `False` | `Failed` | |\n\n| field | message |\n|---|---|\n| `Other` | none |\n")
-	g.Expect(listed).To(Equal(map[string]bool{"UpToDate": true, "Failed": true}), "tables without a column for reasons are not read")
+	g.Expect(listed).To(Equal(map[string]string{"UpToDate": " all is well", "Failed": " "}), "tables without a column for reasons are not read")
 	g.Expect(incomplete).To(Equal([]string{"Failed"}))
+}
+
+func TestFixedTexts(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(fixedTexts("`…: … is not ready: …`, or `it does not exist`, `…: …`")).To(Equal([]string{"is not ready", "it does not exist"}))
 }
 
 func TestCollect(t *testing.T) {
@@ -134,10 +145,38 @@ func addLiteral(expression ast.Expr, reasons map[string]bool) {
 	}
 }
 
-// listedIn returns the reasons of the tables that have a column for them, and those whose row has an empty cell.
-func listedIn(page string) (listed map[string]bool, incomplete []string) {
-	listed = map[string]bool{}
-	column := -1
+// collectLiterals writes the strings of a file.
+func collectLiterals(file *ast.File, literals *strings.Builder) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			if value, err := strconv.Unquote(literal.Value); err == nil {
+				literals.WriteString(value + "\n")
+			}
+		}
+		return true
+	})
+}
+
+// quoted are the messages in a cell.
+var quoted = regexp.MustCompile("`[^`]*`")
+
+// fixedTexts returns what stands between the placeholders of messages, if it has more than one word.
+func fixedTexts(messages string) []string {
+	var texts []string
+	for _, message := range quoted.FindAllString(messages, -1) {
+		for text := range strings.SplitSeq(strings.Trim(message, "`"), "…") {
+			if text = strings.Trim(text, " :;,()"); strings.Contains(text, " ") {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
+// listedIn returns the reasons of the tables that have a column for them, with their messages, and those whose row has an empty cell.
+func listedIn(page string) (listed map[string]string, incomplete []string) {
+	listed = map[string]string{}
+	column, messages := -1, -1
 	for line := range strings.Lines(page) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "|") {
@@ -150,11 +189,11 @@ func listedIn(page string) (listed map[string]bool, incomplete []string) {
 		}
 		switch {
 		case slices.Contains(cells, "reason"):
-			column = slices.Index(cells, "reason")
+			column, messages = slices.Index(cells, "reason"), slices.Index(cells, "message")
 		case column < 0 || column >= len(cells) || strings.HasPrefix(line, "|---"):
 		default:
 			reason := strings.Trim(cells[column], "`")
-			listed[reason] = true
+			listed[reason] += " " + cells[messages]
 			if slices.Contains(cells, "") {
 				incomplete = append(incomplete, reason)
 			}
