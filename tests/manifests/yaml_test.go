@@ -17,6 +17,7 @@ limitations under the License.
 package manifests
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ var (
 	// hereDocument begins one: the word that ends it may be quoted, and then nothing in it is expanded.
 	hereDocument = regexp.MustCompile(`<<-?(['"]?)(\w+)['"]?\s*$`)
 	loop         = regexp.MustCompile(`(?m)^\s*for (\w+) in ([^;]+); do`)
+	export       = regexp.MustCompile(`(?m)^\s*export (\w+)=(\S+)`)
 )
 
 // placeholder is the value of a variable that the reader's own shell would fill in.
@@ -37,18 +39,22 @@ const placeholder = "placeholder"
 // that those are in.
 func yamlIn(page string) []codeblock.Block {
 	var found []codeblock.Block
+	exported := map[string]string{}
+	for _, match := range export.FindAllStringSubmatch(page, -1) {
+		exported[match[1]] = match[2]
+	}
 	for _, block := range codeblock.In(page) {
 		switch block.Language {
 		case "yaml":
 			found = append(found, block)
 		case "sh", "console":
-			found = append(found, hereDocuments(block)...)
+			found = append(found, hereDocuments(block, exported)...)
 		}
 	}
 	return found
 }
 
-func hereDocuments(block codeblock.Block) []codeblock.Block {
+func hereDocuments(block codeblock.Block, exported map[string]string) []codeblock.Block {
 	var found []codeblock.Block
 	lines := slices.Collect(strings.Lines(block.Text))
 	for at := 0; at < len(lines); at++ {
@@ -67,6 +73,7 @@ func hereDocuments(block codeblock.Block) []codeblock.Block {
 		}
 		for _, variables := range loopsAround(before) {
 			expanded := document
+			maps.Copy(variables, exported)
 			expanded.Text = expand(document.Text, variables)
 			found = append(found, expanded)
 		}
@@ -78,7 +85,7 @@ func hereDocuments(block codeblock.Block) []codeblock.Block {
 func loopsAround(before string) []map[string]string {
 	loops := loop.FindAllStringSubmatch(before, -1)
 	if len(loops) == 0 {
-		return []map[string]string{nil}
+		return []map[string]string{{}}
 	}
 	last := loops[len(loops)-1]
 	var found []map[string]string
