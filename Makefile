@@ -37,14 +37,38 @@ fuzz: ## Fuzz the editing of marked files, for about a minute.
 	go test -run '^$$' -fuzz '^FuzzSet$$' -fuzztime 500000x -fuzzminimizetime 1x ./api/marker
 
 .PHONY: e2e
-e2e: ## Run the tests that need pods or networks. Requires root on Linux. ARGS is passed to go test.
+e2e: stories ## Run the tests that need pods or networks. Requires root on Linux. ARGS is passed to go test.
 	@test "$$(uname) $$(id -u)" = "Linux 0" || { echo "make e2e runs containers, which takes Linux and root: sudo make e2e" >&2; exit 1; }
 	@hack/build.sh controlplane flux node
-	@mkdir -p $(BIN)/node
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./tests/localnode/...
-	@$(MAKE) images PLATFORMS=linux/$$(go env GOARCH) REGISTRY=
-	go build -o $(BIN)/pipeline-controller ./pipeline-controller
-	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/e2enode ./tests/leafnet $(ARGS)
+	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/stories ./tests/leafnet $(ARGS)
+
+.PHONY: e2e-cluster
+e2e-cluster: stories ## Run the stories on the test cluster of E2E_KUBECONFIG, which must have Flux. E2E_LOAD is the command that loads images into it.
+	@test -n "$$E2E_KUBECONFIG" || { echo "make e2e-cluster: set E2E_KUBECONFIG to the path of a kubeconfig" >&2; exit 1; }
+	go test -count=1 -timeout 30m -tags e2e_node ./tests/stories $(ARGS)
+
+# The node images of kind 0.33 for the Kubernetes versions that Flux 2.9 supports.
+KIND_NODE_1.36 := kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed
+KIND_NODE_1.35 := kindest/node:v1.35.8@sha256:07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0
+KIND_NODE_1.34 := kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d
+KUBERNETES ?= 1.36
+
+.PHONY: e2e-kind
+e2e-kind: ## Run the stories on kind, with KUBERNETES=1.34, 1.35 or 1.36. Requires kind and the Flux CLI.
+	kind create cluster --name sluice-e2e --image $(KIND_NODE_$(KUBERNETES)) --kubeconfig $(BIN)/kind.kubeconfig
+	flux install --kubeconfig $(BIN)/kind.kubeconfig
+	E2E_KUBECONFIG=$(BIN)/kind.kubeconfig E2E_LOAD="kind load image-archive --name sluice-e2e" $(MAKE) e2e-cluster
+	kind delete cluster --name sluice-e2e
+
+# Two releases from the same sources: the stories upgrade from one to the other.
+.PHONY: stories
+stories: build
+	@hack/build.sh gitea flux-cli
+	@mkdir -p $(BIN)/node
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./tests/stories/registry
+	@for version in v0.1.0 v0.2.0; do \
+		go run ./release images -version $$version -revision $(REVISION) -dir $(BIN)/stories/$$version -platforms linux/$$(go env GOARCH) || exit 1; done
 
 # The slow specs, which make test omits, followed by a test of one hour. DURATION changes its length, and SEED repeats its
 # random choices. It has no timeout: it ends when everything has settled.
