@@ -6,6 +6,7 @@ require (
 	github.com/fluxcd/pkg/apis/acl v0.10.0
 	github.com/fluxcd/pkg/apis/meta v1.30.2
 	github.com/onsi/gomega v1.44.0
+	github.com/robfig/cron/v3 v3.0.1
 	go.yaml.in/yaml/v3 v3.0.6
 	k8s.io/apimachinery v0.36.4
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
