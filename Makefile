@@ -33,8 +33,10 @@ test: binaries build ## Run all tests except those of make e2e and make soak.
 # The limit is a count, which takes about a minute: with a time limit, fuzzing sometimes fails up to Go 1.26
 # (golang/go#75804).
 .PHONY: fuzz
-fuzz: ## Fuzz the editing of marked files, for about a minute.
+fuzz: ## Fuzz the editing of marked files and the windows of gates, for about two minutes.
 	go test -run '^$$' -fuzz '^FuzzSet$$' -fuzztime 500000x -fuzzminimizetime 1x ./api/marker
+	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 200000x -fuzzminimizetime 1x ./api/calendar
+	go test -run '^$$' -fuzz '^FuzzTransitions$$' -fuzztime 1000x -fuzzminimizetime 1x ./api/calendar
 
 .PHONY: e2e
 e2e: stories ## Run the tests that need pods or networks. Requires root on Linux. ARGS is passed to go test.
@@ -69,6 +71,11 @@ stories: build
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./tests/stories/registry
 	@for version in v0.1.0 v0.2.0; do \
 		go run ./release images -version $$version -revision $(REVISION) -dir $(BIN)/stories/$$version -platforms linux/$$(go env GOARCH) || exit 1; done
+
+# Every zone of the tz database, around every change of its clocks from 2024 to 2030.
+.PHONY: clocks
+clocks: ## Compare windows with a clock that is read minute by minute, which takes about ten minutes.
+	go test -count=1 -timeout 0 -tags soak -run '^TestEveryTransition$$' ./api/calendar
 
 # The slow specs, which make test omits, followed by a test of one hour. DURATION changes its length, and SEED repeats its
 # random choices. It has no timeout: it ends when everything has settled.

@@ -20,6 +20,8 @@ package main
 import (
 	"context"
 	"os"
+	"time"
+	_ "time/tzdata" // the time zones of gates' windows
 
 	// The image has neither time zones nor certificate authorities.
 	_ "time/tzdata"
@@ -125,16 +127,17 @@ func run(ctx context.Context, opts options) error {
 			Selector:             selector,
 			Live:                 mgr.GetAPIReader(),
 			NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(),
+			Now:                  time.Now,
 		}).SetupWithManager(mgr, setup); err != nil {
 			return err
 		}
 	}
 	if err := (&controller.GateReconciler{
-		Client: mgr.GetClient(), Announcer: announcer, NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(),
+		Client: mgr.GetClient(), Announcer: announcer, NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, setup); err != nil {
 		return err
 	}
-	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
+	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Now: time.Now, Elected: mgr.Elected()}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

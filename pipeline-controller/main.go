@@ -24,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+	_ "time/tzdata" // the time zones of gates' windows
 
 	// The image has neither time zones nor certificate authorities.
 	_ "time/tzdata"

@@ -19,6 +19,7 @@ package v1alpha1
 import (
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/fluxcd/pkg/apis/acl"
@@ -48,7 +49,8 @@ const (
 	ReleaseFailedReason = "ReleaseFailed"
 )
 
-// Evaluation is what a set of gates amounts to.
+// Evaluation is what a set of gates amounts to at a moment.
+// +kubebuilder:object:generate=false
 type Evaluation struct {
 	// Open reports whether the gates let new things through.
 	Open bool
@@ -57,51 +59,69 @@ type Evaluation struct {
 	// Message names the gates that were inspected with their states, those that hold things back first. Gates that don't fit into
 	// 10,000 characters are counted instead.
 	Message string
+	// NextChange is when the first one of the gates opens or closes by itself: the message is of the past then. It is zero if none does.
+	NextChange time.Time
+	// NextTransition is NextChange if Open is another one from then on, and else zero.
+	NextTransition time.Time
 }
 
 // maxMessage, in characters, leaves a condition, which may have 32768, room for two sets of gates and for what else went wrong.
 const maxMessage = 10000
 
-// Evaluate decides whether the referenced gates are open. It is the one place that does: both controllers and the CLI call it.
+// Evaluate decides whether the referenced gates are open at a moment. It is the one place that does: both controllers and the CLI call it.
 // A reference that found doesn't have counts as a missing gate. A gate that is missing, or that may not be referred to, is never
 // open. No references, nil included, is open.
-func Evaluate(refs *GateReferences, found Found) Evaluation {
+func Evaluate(refs *GateReferences, found Found, now time.Time) Evaluation {
 	if refs == nil || len(refs.Refs) == 0 {
 		return Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"}
 	}
+	evaluation := evaluate(refs, found, now)
+	if next := evaluation.NextChange; !next.IsZero() && evaluate(refs, found, next).Open != evaluation.Open {
+		evaluation.NextTransition = next
+	}
+	return evaluation
+}
 
+func evaluate(refs *GateReferences, found Found, now time.Time) Evaluation {
 	var missing, denied, closed, open []string
+	var next time.Time
 	for _, ref := range refs.Refs {
 		switch finding := found[ref]; {
 		case finding.Denied != "":
 			denied = append(denied, fmt.Sprintf("gate %s may not be referred to: %s", ref, finding.Denied))
 		case finding.Gate == nil:
 			missing = append(missing, fmt.Sprintf("gate %s does not exist", ref))
-		case finding.Gate.Spec.Closed:
-			closed = append(closed, describe(ref, "closed", finding.Gate))
 		default:
-			open = append(open, describe(ref, "open", finding.Gate))
+			state := finding.Gate.StateAt(now)
+			next = earlier(next, state.Until)
+			if state.Closed {
+				closed = append(closed, describe(ref, state))
+			} else {
+				open = append(open, describe(ref, state))
+			}
 		}
 	}
 
-	oneOf := refs.Require == RequireOneOf
+	result := func(open bool, reason string, groups ...[]string) Evaluation {
+		return Evaluation{Open: open, Reason: reason, Message: join(groups...), NextChange: next}
+	}
 	switch {
-	case oneOf && len(open) > 0:
-		return Evaluation{Open: true, Reason: OneGateOpenReason, Message: join(open, missing, denied, closed)}
+	case refs.Require == RequireOneOf && len(open) > 0:
+		return result(true, OneGateOpenReason, open, missing, denied, closed)
 	case len(missing) > 0:
-		return Evaluation{Reason: GateNotFoundReason, Message: join(missing, denied, closed, open)}
+		return result(false, GateNotFoundReason, missing, denied, closed, open)
 	case len(denied) > 0:
-		return Evaluation{Reason: AccessDeniedReason, Message: join(denied, closed, open)}
+		return result(false, AccessDeniedReason, denied, closed, open)
 	case len(closed) > 0:
-		return Evaluation{Reason: GateClosedReason, Message: join(closed, open)}
+		return result(false, GateClosedReason, closed, open)
 	default:
-		return Evaluation{Open: true, Reason: AllGatesOpenReason, Message: join(open)}
+		return result(true, AllGatesOpenReason, open)
 	}
 }
 
-func describe(ref GateReference, state string, gate *Gate) string {
-	if reason := gate.Reason(); reason != "" {
-		return fmt.Sprintf("gate %s is %s (%s)", ref, state, reason)
+func describe(ref GateReference, state State) string {
+	if state.Reason != "" {
+		return fmt.Sprintf("gate %s is %s (%s)", ref, state, state.Reason)
 	}
 	return fmt.Sprintf("gate %s is %s", ref, state)
 }

@@ -167,7 +167,7 @@ func TestEvaluate(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(Evaluate(tt.refs, tt.found)).To(Equal(tt.want))
+			NewWithT(t).Expect(Evaluate(tt.refs, tt.found, noon)).To(Equal(tt.want))
 		})
 	}
 }
@@ -181,7 +181,7 @@ func TestAMessageFitsIntoACondition(t *testing.T) {
 		found[name] = Finding{Gate: gate(i == maxReferences-1, strings.Repeat("é", 300))}
 	}
 	g := NewWithT(t)
-	message := Evaluate(refs, found).Message
+	message := Evaluate(refs, found, noon).Message
 	// A HelmChart has its own gates and those of its HelmRepository, and the condition says what else went wrong.
 	g.Expect(2 * utf8.RuneCountInString(message)).To(BeNumerically("<", condition-2000))
 	g.Expect(message).To(HavePrefix("gate "+string(refs.Refs[maxReferences-1])+" is closed"), "what holds things back comes first")

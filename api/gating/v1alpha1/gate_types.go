@@ -31,13 +31,33 @@ const (
 	OpenReason = "Open"
 	// ClosedReason is the reason of OpenCondition while the gate is closed.
 	ClosedReason = "Closed"
+	// InvalidWindowsReason says that the windows of a gate are not such as ever begin and end, so that the gate is closed.
+	InvalidWindowsReason = "InvalidWindows"
 )
 
 // GateSpec is the desired state of a Gate.
 type GateSpec struct {
-	// Closed is the gate's only switch: while it is true, whatever refers to the gate is held back.
+	// Closed is the gate's switch: while it is true, whatever refers to the gate is held back.
 	// +required
 	Closed bool `json:"closed"`
+
+	// ClosedDuring are times in which the gate is closed too, whatever the switch says.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	ClosedDuring []Window `json:"closedDuring,omitempty"`
+
+	// OpenDuring are the only times in which the gate is open, if there are any. It is closed outside of all of them.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	OpenDuring []Window `json:"openDuring,omitempty"`
+
+	// Override is an exception from the switch and the windows, that ends by itself.
+	// +optional
+	Override *Override `json:"override,omitempty"`
 
 	// AccessFrom selects the namespaces whose objects may refer to this gate, as '<namespace>/<name>'. By default, those of the
 	// gate's own namespace alone may. A selector without labels selects every namespace.
@@ -51,7 +71,7 @@ type GateStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions of the Gate: 'Ready' and 'Open'.
+	// Conditions of the Gate: 'Ready', 'Open', and 'Stalled' if its windows are invalid.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -61,8 +81,13 @@ type GateStatus struct {
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// Reason is what the annotation 'gating.toolkit.fluxcd.io/reason' gave as the reason, on one line of at most 200 characters. It is empty
-	// if there is none, or if that is of an earlier turn of the gate.
+	// NextTransitionTime is when the gate opens or closes by itself next. It is absent if it does not. New artifacts of sources that require this
+	// gate are refused from the closing that was announced here on, whether or not a controller runs.
+	// +optional
+	NextTransitionTime *metav1.Time `json:"nextTransitionTime,omitempty"`
+
+	// Reason is what the annotation 'gating.toolkit.fluxcd.io/reason' gave as the reason, or the override in force, on one line of at most 200
+	// characters. It is empty if there is none, or if that is of an earlier turn of the gate.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
@@ -106,6 +131,7 @@ type GateStatus struct {
 // +kubebuilder:printcolumn:name="Closed",type=boolean,JSONPath=`.spec.closed`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Open")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.lastTransitionTime`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.nextTransitionTime`
 // +kubebuilder:printcolumn:name="Held",type=integer,JSONPath=`.status.held`
 // +kubebuilder:printcolumn:name="Refused",type=integer,JSONPath=`.status.refused`
 // +kubebuilder:printcolumn:name="Sources",type=integer,JSONPath=`.status.sources`,priority=1

@@ -47,6 +47,8 @@ type GateReconciler struct {
 
 	// NoCrossNamespaceRefs denies gates of other namespaces.
 	NoCrossNamespaceRefs bool
+	// Now is the clock.
+	Now func() time.Time
 
 	// countPipelines is false where the cluster has no Pipelines.
 	countPipelines bool
@@ -64,11 +66,11 @@ func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	defer func() { r.own.remember(gate) }()
-	before := gate.DeepCopy()
+	before, state := gate.DeepCopy(), gate.StateAt(r.Now())
 	if err := r.count(ctx, gate); err != nil {
 		return ctrl.Result{}, err
 	}
-	turning := describe(before, gate)
+	turning := describe(before, gate, state)
 	if !equality.Semantic.DeepEqual(before.Status, gate.Status) {
 		if err := r.Status().Patch(ctx, gate, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return settle(err)
@@ -77,11 +79,32 @@ func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if turning == turned {
 		r.announce(gate)
 	}
-	if turning == following {
-		return ctrl.Result{RequeueAfter: max(time.Second, time.Until(gate.Status.LastTransitionTime.Add(followTimeout)))}, nil
-	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: r.lookAgain(gate, state, turning)}, nil
 }
+
+// clockCheck is how often a gate is looked at that opens or closes by itself. The wait for a moment goes on as before when the clock is set.
+const clockCheck = time.Minute
+
+// lookAgain returns when something may happen to the gate of which no event tells; 0 if nothing does.
+func (r *GateReconciler) lookAgain(gate *gatingv1.Gate, state gatingv1.State, turning turning) time.Duration {
+	var after time.Duration
+	if gate.IsTimed() {
+		after = clockCheck
+	}
+	if !state.Until.IsZero() {
+		after = min(after, untilThen(state.Until, r.Now()))
+	}
+	if turning == following {
+		follow := max(time.Second, time.Until(gate.Status.LastTransitionTime.Add(followTimeout)))
+		if after == 0 || follow < after {
+			return follow
+		}
+	}
+	return after
+}
+
+// untilThen is how long it is until a moment, and not 0 if that has passed.
+func untilThen(then, now time.Time) time.Duration { return max(then.Sub(now), time.Millisecond) }
 
 // count finds who refers to the gate.
 func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
@@ -116,7 +139,7 @@ func (r *GateReconciler) pending(ctx context.Context, obj source.Source) (bool, 
 }
 
 func (r *GateReconciler) evaluator() evaluator {
-	return evaluator{cache: r.Client, live: r.Client, noCrossNamespaceRefs: r.NoCrossNamespaceRefs}
+	return evaluator{cache: r.Client, live: r.Client, noCrossNamespaceRefs: r.NoCrossNamespaceRefs, now: r.Now}
 }
 
 // countPromotions finds the Pipelines that refer to the gate, and which of their promotions wait.
@@ -171,12 +194,15 @@ const (
 // followTimeout is how long it may take until all have followed a gate. Those that take longer are told of.
 const followTimeout = time.Minute
 
-// describe writes into the status what was counted.
-func describe(before, gate *gatingv1.Gate) turning {
-	gate.Status.Reason = gate.Reason()
-	status, reason, message := metav1.ConditionTrue, gatingv1.OpenReason, "the gate is open"
-	if gate.Spec.Closed {
-		status, reason, message = metav1.ConditionFalse, gatingv1.ClosedReason, "the gate is closed"
+// describe writes into the status what the gate is, and what was counted.
+func describe(before, gate *gatingv1.Gate, state gatingv1.State) turning {
+	gate.Status.Reason, gate.Status.NextTransitionTime = state.Reason, nil
+	if !state.Until.IsZero() {
+		gate.Status.NextTransitionTime = new(metav1.NewTime(state.Until))
+	}
+	status, reason, message := metav1.ConditionTrue, gatingv1.OpenReason, "the gate is "+state.String()
+	if state.Closed {
+		status, reason = metav1.ConditionFalse, gatingv1.ClosedReason
 	}
 	if gate.Status.Reason != "" {
 		message += ": " + gate.Status.Reason
@@ -187,14 +213,14 @@ func describe(before, gate *gatingv1.Gate) turning {
 	}
 	conditions.Set(gate, &metav1.Condition{Type: gatingv1.OpenCondition, Status: status, Reason: reason, Message: message})
 	turning := turnOf(before, gate)
-	describeReady(gate, turning, fmt.Sprintf("%s; %s, %s", message, describeHeld(gate), many(gate.Status.Pipelines, "pipeline refers", "pipelines refer")+" to it"))
+	describeReady(gate, state, turning, fmt.Sprintf("%s; %s, %s", message, describeHeld(gate), many(gate.Status.Pipelines, "pipeline refers", "pipelines refer")+" to it"))
 	return turning
 }
 
 // turnOf compares what a gate was told to be with what it is. A gate that is open from the beginning has not turned.
 func turnOf(before, gate *gatingv1.Gate) turning {
 	open, was := conditions.Get(gate, gatingv1.OpenCondition), conditions.Get(before, gatingv1.OpenCondition)
-	began := was == nil && gate.Spec.Closed || was != nil && was.Status != open.Status
+	began := was == nil && open.Status == metav1.ConditionFalse || was != nil && was.Status != open.Status
 	switch {
 	case !began && conditions.GetReason(before, meta.ReadyCondition) != meta.ProgressingReason:
 		return still
@@ -204,9 +230,15 @@ func turnOf(before, gate *gatingv1.Gate) turning {
 	return turned
 }
 
-func describeReady(gate *gatingv1.Gate, turning turning, message string) {
+func describeReady(gate *gatingv1.Gate, state gatingv1.State, turning turning, message string) {
+	conditions.Delete(gate, meta.StalledCondition)
 	ready := &metav1.Condition{Type: meta.ReadyCondition, Status: metav1.ConditionTrue, Reason: meta.SucceededReason, Message: message}
 	switch {
+	case state.Invalid != nil:
+		ready.Status, ready.Reason = metav1.ConditionFalse, gatingv1.InvalidWindowsReason
+		conditions.Set(gate, &metav1.Condition{
+			Type: meta.StalledCondition, Status: metav1.ConditionTrue, Reason: gatingv1.InvalidWindowsReason, Message: state.Invalid.Error(),
+		})
 	case turning == following:
 		ready.Status, ready.Reason = metav1.ConditionUnknown, meta.ProgressingReason
 	case gate.Status.Refused > 0:

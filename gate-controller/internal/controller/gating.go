@@ -91,10 +91,11 @@ type evaluator struct {
 	// live reads past the cache.
 	live                 client.Reader
 	noCrossNamespaceRefs bool
+	now                  func() time.Time
 }
 
 func (r *SourceReconciler) evaluator() evaluator {
-	return evaluator{cache: r.Client, live: r.Live, noCrossNamespaceRefs: r.NoCrossNamespaceRefs}
+	return evaluator{cache: r.Client, live: r.Live, noCrossNamespaceRefs: r.NoCrossNamespaceRefs, now: r.Now}
 }
 
 // gatingBy evaluates the gates of a source by what a reader has of its HelmRepository. It returns nil for a source without gates.
@@ -148,7 +149,7 @@ func (e evaluator) evaluate(ctx context.Context, namespace string, refs *gatingv
 	if err != nil {
 		return gatingv1.Evaluation{}, err
 	}
-	return gatingv1.Evaluate(refs, found), nil
+	return gatingv1.Evaluate(refs, found, e.now()), nil
 }
 
 // repositoryOf returns the HelmRepository that a HelmChart comes from; nil for every other source, and if there is none. One that the
@@ -176,6 +177,9 @@ func both(a, b gatingv1.Evaluation) gatingv1.Evaluation {
 		a, b = b, a
 	}
 	a.Message += "; " + b.Message
+	if a.NextChange.IsZero() || !b.NextChange.IsZero() && b.NextChange.Before(a.NextChange) {
+		a.NextChange = b.NextChange
+	}
 	return a
 }
 

@@ -52,6 +52,8 @@ var (
 // gate that is gone. A replica that isn't the leader has none.
 type Metrics struct {
 	client.Reader
+	// Now is the clock.
+	Now func() time.Time
 	// Elected is closed when the replica becomes the leader.
 	Elected <-chan struct{}
 }
@@ -91,12 +93,13 @@ func (m *Metrics) collectGates(ctx context.Context, metrics chan<- prometheus.Me
 		if err != nil {
 			return err
 		}
-		closed, seconds := 0.0, 0.0
-		if gate.Spec.Closed {
+		closed, seconds, now := 0.0, 0.0, m.Now()
+		isClosed := gate.StateAt(now).Closed
+		if isClosed {
 			closed = 1
 		}
-		if since := gate.Status.LastTransitionTime; since != nil && gate.Spec.Closed && conditions.IsFalse(gate, gatingv1.OpenCondition) {
-			seconds = max(time.Since(since.Time).Seconds(), 0)
+		if since := gate.Status.LastTransitionTime; since != nil && isClosed && conditions.IsFalse(gate, gatingv1.OpenCondition) {
+			seconds = max(now.Sub(since.Time).Seconds(), 0)
 		}
 		gauge := func(metric *prometheus.Desc, value float64, labels ...string) {
 			metrics <- prometheus.MustNewConstMetric(metric, prometheus.GaugeValue, value, append([]string{gate.Namespace, gate.Name}, labels...)...)

@@ -76,7 +76,7 @@ func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
 func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(r.Kind.New(), builder.WithPredicates(sourceChanged())).
-		Watches(&gatingv1.Gate{}, closeFirst(handler.EnqueueRequestsFromMapFunc(r.sourcesOf)), builder.WithPredicates(gateTurned())).
+		Watches(&gatingv1.Gate{}, closeFirst(handler.EnqueueRequestsFromMapFunc(r.sourcesOf)), builder.WithPredicates(predicate.Or(gateTurned(), announcementChanged()))).
 		WithOptions(options.controller())
 	if r.Kind.Name == source.HelmCharts.Name {
 		b = b.Watches(&source.HelmRepository{}, handler.EnqueueRequestsFromMapFunc(r.chartsOf), builder.WithPredicates(repositoryChanged()))

@@ -64,6 +64,8 @@ type SourceReconciler struct {
 	Live client.Reader
 	// NoCrossNamespaceRefs denies gates of other namespaces. Namespaces are read and watched only without it.
 	NoCrossNamespaceRefs bool
+	// Now is the clock.
+	Now func() time.Time
 
 	own ownWrites
 }
@@ -93,14 +95,17 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if gating == nil {
 		return settle(r.letGo(ctx, obj))
 	}
+	if wait, err := r.awaitsAnnouncement(ctx, obj, gating); wait || err != nil {
+		return ctrl.Result{RequeueAfter: time.Second}, err
+	}
 	again, err := r.enforce(ctx, obj, gating)
 	switch {
 	case again:
 		return ctrl.Result{RequeueAfter: time.Second, Priority: new(holdPriority)}, nil
-	case err == nil && gating.recheck:
-		return ctrl.Result{RequeueAfter: recheckInterval}, nil
+	case err != nil:
+		return settle(err)
 	}
-	return settle(err)
+	return ctrl.Result{RequeueAfter: gating.lookAgain(r.Now()), Priority: new(turnedPriority)}, nil
 }
 
 // selects reports whether a source belongs to this shard. Whoever writes a HelmRelease chooses the labels of its HelmChart, and must not be
@@ -179,7 +184,7 @@ func (r *SourceReconciler) release(ctx context.Context, obj source.Source, claim
 
 // letGo releases a source that has no gates, and takes the condition away.
 func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
-	evaluation, held := gatingv1.Evaluate(nil, nil), wasHeld(obj)
+	evaluation, held := gatingv1.Evaluate(nil, nil, r.Now()), wasHeld(obj)
 	if held {
 		evaluation = r.removal(ctx, obj)
 	}

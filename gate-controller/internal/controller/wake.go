@@ -64,14 +64,19 @@ func finished(obj source.Source) bool {
 }
 
 // wasRefused reports whether the result of that work did not reach the status. opened tells that GatesOpen has just become True. If it was True
-// before, gate-controller may have stopped before it made the request: only an old generation is certain to be from that time.
+// before, gate-controller may have stopped before it made the request, or a gate may have closed and opened while it was down. A request that is
+// yet to be handled is not repeated then.
 func wasRefused(obj source.Source, opened bool) bool {
 	status := obj.Gated().Status
-	if status.ObservedGeneration < obj.GetGeneration() {
-		requested := obj.GetAnnotations()[meta.ReconcileRequestAnnotation] != status.LastHandledReconcileAt
+	requested := obj.GetAnnotations()[meta.ReconcileRequestAnnotation] != status.LastHandledReconcileAt
+	switch {
+	case status.ObservedGeneration < obj.GetGeneration():
 		return opened || !requested
+	case opened:
+		return !published(status)
 	}
-	return opened && !published(status)
+	stored := apimeta.IsStatusConditionTrue(status.Conditions, sourcev1.ArtifactInStorageCondition)
+	return stored && !published(status) && !requested
 }
 
 // published reports whether the artifact is the one that the conditions tell of.

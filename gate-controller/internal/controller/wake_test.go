@@ -57,6 +57,8 @@ func TestSourceControllerIsWoken(t *testing.T) {
 		{"when the gates were found open before, and nobody was there to wake it", false, 4, "", []metav1.Condition{ready, stored("v2"), open}, true},
 		{"not when the gates were found open before, and it was woken", false, 4, asked, []metav1.Condition{ready, stored("v2"), open}, false},
 		{"not when the gates were found open before, and nothing was refused since", false, 5, "", []metav1.Condition{ready, open}, false},
+		{"when the gates were found open before, and were closed while nobody was there", false, 5, "", []metav1.Condition{ready, stored("v2"), open}, true},
+		{"not when it was woken after that", false, 5, asked, []metav1.Condition{ready, stored("v2"), open}, false},
 		{"not when it found nothing new", false, 5, "", []metav1.Condition{ready, stored("v1")}, false},
 		{"not while it has yet to look at this generation", false, 4, "", []metav1.Condition{is(meta.ReadyCondition, metav1.ConditionTrue, 4)}, false},
 		{"not while it is at work", false, 4, "", []metav1.Condition{ready, stored("v2"), is(meta.ReconcilingCondition, metav1.ConditionTrue, 5)}, false},

@@ -52,6 +52,8 @@ type world struct {
 	neverOpen bool
 	// again is when a source that was left alone is looked at again; 0 if at its next event.
 	again time.Duration
+	// now is the clock.
+	now func() time.Time
 	// events are those that were recorded.
 	events *kuberecorder.FakeRecorder
 }
@@ -68,7 +70,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		mapper.Add(gatingv1.SourceGroupVersion.WithKind(kind.Name), apimeta.RESTScopeNamespace)
 		builder.WithStatusSubresource(kind.New()).WithObjects(crd(definitionOf(kind)))
 	}
-	w := &world{WithT: g, events: kuberecorder.NewFakeRecorder(100)}
+	w := &world{WithT: g, now: time.Now, events: kuberecorder.NewFakeRecorder(100)}
 	w.Client = builder.WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if w.beforeApply != nil {
@@ -119,14 +121,7 @@ func (w *world) reconcile(t *testing.T, obj source.Source) source.Source {
 // tryReconcile has a source looked at until nothing is left to do, or that fails, and then reads it.
 func (w *world) tryReconcile(t *testing.T, obj source.Source) error {
 	t.Helper()
-	kind := source.Kinds[slices.IndexFunc(source.Kinds, func(kind source.Kind) bool {
-		gvk, err := w.GroupVersionKindFor(obj)
-		return err == nil && gvk.Kind == kind.Name
-	})]
-	r := &SourceReconciler{
-		Client: outdated{w.Client, w.cached}, Live: w.Client, Kind: kind, Selector: labels.Everything(), NoCrossNamespaceRefs: true,
-		Announcer: announce.To(w.Scheme(), w.events, &kuberecorder.FakeRecorder{}),
-	}
+	r := w.reconciler(t, obj)
 	key := client.ObjectKeyFromObject(obj)
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	for err == nil && result.RequeueAfter == time.Second {
@@ -135,6 +130,19 @@ func (w *world) tryReconcile(t *testing.T, obj source.Source) error {
 	w.again = result.RequeueAfter
 	w.Expect(w.Get(t.Context(), key, obj)).To(Succeed())
 	return err
+}
+
+// reconciler is that of a source's kind.
+func (w *world) reconciler(t *testing.T, obj source.Source) *SourceReconciler {
+	t.Helper()
+	kind := source.Kinds[slices.IndexFunc(source.Kinds, func(kind source.Kind) bool {
+		gvk, err := w.GroupVersionKindFor(obj)
+		return err == nil && gvk.Kind == kind.Name
+	})]
+	return &SourceReconciler{
+		Client: outdated{w.Client, w.cached}, Live: w.Client, Kind: kind, Selector: labels.Everything(), NoCrossNamespaceRefs: true, Now: w.now,
+		Announcer: announce.To(w.Scheme(), w.events, &kuberecorder.FakeRecorder{}),
+	}
 }
 
 // outdated is a client whose cache is.

@@ -130,7 +130,8 @@ type planner struct {
 // Next plans from the world.
 func Next(world World) Plan {
 	// The API server keeps whole seconds. A record's start has to survive that, since it identifies the promotion.
-	world.Now = world.Now.Truncate(time.Second)
+	observed := world.Now
+	world.Now = observed.Truncate(time.Second)
 	if err := CheckSize(world.Pipeline); err != nil {
 		return refuse(world, err)
 	}
@@ -151,7 +152,9 @@ func Next(world World) Plan {
 
 	plan := Plan{Status: p.pipeline.Status, Action: p.action, StaleApprovals: p.staleApprovals()}
 	if !p.wake.IsZero() {
-		plan.RequeueAfter = max(p.wake.Sub(p.Now), time.Second)
+		if plan.RequeueAfter = p.wake.Sub(observed); plan.RequeueAfter <= 0 {
+			plan.RequeueAfter = time.Second
+		}
 	}
 	if p.TooManyApprovals {
 		// Of those that were not looked at, some may be of the revision that would take the run over.

@@ -17,6 +17,8 @@ limitations under the License.
 package plan
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -36,6 +38,21 @@ func (w *World) preconditionInput(env, revision string, promotion *pipelinesv1.P
 	}
 }
 
+// clockCheck is how often preconditions are looked at that change by themselves. The wait for a moment goes on as before when the clock is set.
+const clockCheck = time.Minute
+
+// evaluate evaluates preconditions, and has them evaluated again when they change by themselves.
+func (p *planner) evaluate(input precondition.Input) []precondition.Result {
+	results := precondition.Evaluate(input)
+	for _, result := range results {
+		if !result.NextChange.IsZero() {
+			p.wakeAt(result.NextChange)
+			p.wakeAt(p.Now.Add(clockCheck))
+		}
+	}
+	return results
+}
+
 // showPreconditions writes into the status what the preconditions say, since when, and what waits for a person.
 func (p *planner) showPreconditions(status *pipelinesv1.EnvironmentStatus, results []precondition.Result) {
 	before := status.Promotion.Preconditions
@@ -52,7 +69,6 @@ func (p *planner) showPreconditions(status *pipelinesv1.EnvironmentStatus, resul
 		}
 		if !result.NextTransition.IsZero() {
 			shown[i].NextTransitionTime = new(metav1.NewTime(result.NextTransition))
-			p.wakeAt(result.NextTransition)
 		}
 		if result.Type == pipelinesv1.ApprovalPrecondition && !result.Met {
 			status.WaitingApproval.Revision = status.Promotion.Revision

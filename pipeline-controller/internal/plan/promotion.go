@@ -131,7 +131,7 @@ func (p *promotion) withdrawOtherStrategy() *standing {
 
 func (p *promotion) checkPreconditions() *standing {
 	input := p.preconditionInput(p.env, p.record.Revision, p.spec)
-	p.results = precondition.Evaluate(input)
+	p.results = p.evaluate(input)
 	p.record.Approvers = precondition.Approvers(input)
 	p.showPreconditions(p.status, p.results)
 	return nil

@@ -81,7 +81,7 @@ func (p *planner) tendPullRequests() {
 }
 
 func (p *planner) tend(env *pipelinesv1.Environment, promotion *pipelinesv1.Promotion, record *pipelinesv1.PromotionRecord) {
-	results := precondition.Evaluate(p.preconditionInput(env.Name, record.Revision, promotion))
+	results := p.evaluate(p.preconditionInput(env.Name, record.Revision, promotion))
 	pr, base := record.PullRequest, p.PullRequests[env.Name].BaseCommit
 	status := commitStatus(pr.HeadCommit, results)
 	status.Pipeline = p.PullRequests[env.Name].Pipeline

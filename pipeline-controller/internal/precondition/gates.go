@@ -26,12 +26,14 @@ func Gates(in Input) *Result {
 	if in.Promotion.Gates == nil || len(in.Promotion.Gates.Refs) == 0 {
 		return nil
 	}
-	evaluation := gatingv1.Evaluate(in.Promotion.Gates, in.Gates)
+	evaluation := gatingv1.Evaluate(in.Promotion.Gates, in.Gates, in.Now)
 	return &Result{
-		Type:    pipelinesv1.GatesPrecondition,
-		Met:     evaluation.Open,
-		Reason:  evaluation.Reason,
-		Message: evaluation.Message,
-		Broken:  evaluation.Reason == gatingv1.GateNotFoundReason || evaluation.Reason == gatingv1.AccessDeniedReason,
+		Type:           pipelinesv1.GatesPrecondition,
+		Met:            evaluation.Open,
+		Reason:         evaluation.Reason,
+		Message:        evaluation.Message,
+		NextTransition: evaluation.NextTransition,
+		NextChange:     evaluation.NextChange,
+		Broken:         evaluation.Reason == gatingv1.GateNotFoundReason || evaluation.Reason == gatingv1.AccessDeniedReason,
 	}
 }

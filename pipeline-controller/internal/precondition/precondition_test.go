@@ -56,6 +56,18 @@ func TestEvaluate(t *testing.T) {
 			reasons:   []string{"GateClosed"},
 		},
 		{
+			name:      "a gate holds it that is closed by an override",
+			promotion: pipelinesv1.Promotion{Gates: gates},
+			gates:     gatingv1.Found{"freeze": {Gate: overridden(true)}},
+			reasons:   []string{"GateClosed"},
+		},
+		{
+			name:      "a closed gate lets it go ahead that is open by an override",
+			promotion: pipelinesv1.Promotion{Gates: gates},
+			gates:     gatingv1.Found{"freeze": {Gate: overridden(false)}},
+			met:       true, reasons: []string{"AllGatesOpen"},
+		},
+		{
 			name:      "a missing gate holds it",
 			promotion: pipelinesv1.Promotion{Gates: gates},
 			reasons:   []string{"GateNotFound"},
@@ -141,7 +153,7 @@ func TestEvaluate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
 			results := precondition.Evaluate(precondition.Input{
-				Environment: "prod", Revision: "v1", Promotion: &test.promotion, Gates: test.gates, Approvals: test.approvals, HTTPApprover: "controller",
+				Environment: "prod", Revision: "v1", Promotion: &test.promotion, Gates: test.gates, Approvals: test.approvals, HTTPApprover: "controller", Now: now,
 			})
 			var reasons []string
 			for _, result := range results {
@@ -152,6 +164,13 @@ func TestEvaluate(t *testing.T) {
 		})
 	}
 }
+
+// overridden is a gate whose override lasts for an hour.
+func overridden(closed bool) *gatingv1.Gate {
+	return &gatingv1.Gate{Spec: gatingv1.GateSpec{Closed: !closed, Override: &gatingv1.Override{Closed: closed, Until: metav1.NewTime(now.Add(time.Hour))}}}
+}
+
+var now = time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC)
 
 // approvals reads "<environment> <revision> <approver>".
 func approvals(words ...string) []pipelinesv1.PromotionApproval {

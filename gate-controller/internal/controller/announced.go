@@ -1,0 +1,106 @@
+/*
+Copyright 2026 The Sluice Authors
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+)
+
+// announcedOpen reports whether the status of a gate that opens or closes by itself says that it is open. The backstop takes its word for that.
+func announcedOpen(gate *gatingv1.Gate, now time.Time) bool {
+	status := &gate.Status
+	return status.ObservedGeneration == gate.Generation && conditions.IsTrue(gate, gatingv1.OpenCondition) &&
+		(status.NextTransitionTime == nil || now.Before(status.NextTransitionTime.Time))
+}
+
+// awaitsAnnouncement reports whether a source is yet to be released, and one of its gates is open and its status does not say so yet. Released
+// before that, the source would publish what the backstop refuses, and would be tried again late.
+func (r *SourceReconciler) awaitsAnnouncement(ctx context.Context, obj source.Source, gating *gating) (bool, error) {
+	if !gating.Open || isOpenFor(conditions.Get(obj, gatingv1.GatesOpenCondition), obj.GetGeneration()) {
+		return false, nil
+	}
+	names := gatesOf(obj)
+	repository, err := r.evaluator().repositoryOf(ctx, r.Client, obj)
+	if err != nil {
+		return false, err
+	}
+	if repository != nil {
+		names = append(names, gatesOf(repository)...)
+	}
+	return r.isUnannounced(ctx, names)
+}
+
+// isUnannounced reports whether the status of one of the gates is behind what the gate is by now: open.
+func (r *SourceReconciler) isUnannounced(ctx context.Context, names []types.NamespacedName) (bool, error) {
+	now := r.Now()
+	for _, name := range names {
+		gate := &gatingv1.Gate{}
+		if err := r.Get(ctx, name, gate); client.IgnoreNotFound(err) != nil {
+			return false, err
+		}
+		if gate.IsTimed() && !gate.StateAt(now).Closed && !announcedOpen(gate, now) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// lookAgain returns when the gates have changed, of which no event tells in time; 0 if they don't.
+func (g *gating) lookAgain(now time.Time) time.Duration {
+	switch {
+	case g.NextChange.IsZero() && g.recheck:
+		return recheckInterval
+	case g.NextChange.IsZero():
+		return 0
+	case g.recheck:
+		return min(recheckInterval, untilThen(g.NextChange, now))
+	}
+	return untilThen(g.NextChange, now)
+}
+
+// announcementChanged passes updates after which the status of a gate that opens and closes by itself says something else of that.
+func announcementChanged() predicate.Predicate {
+	type announcement struct {
+		generation int64
+		open       bool
+		next       int64
+	}
+	of := func(obj client.Object) announcement {
+		gate, ok := obj.(*gatingv1.Gate)
+		if !ok || !gate.IsTimed() {
+			return announcement{}
+		}
+		said := announcement{generation: gate.Status.ObservedGeneration, open: conditions.IsTrue(gate, gatingv1.OpenCondition)}
+		if next := gate.Status.NextTransitionTime; next != nil {
+			said.next = next.Unix()
+		}
+		return said
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return of(e.ObjectOld) != of(e.ObjectNew)
+	}}
+}
