@@ -36,7 +36,7 @@ const completionTimeout = 5 * time.Second
 // completeGates completes the gates of the namespace, with their state as description.
 func (f *clusterFlags) completeGates(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return f.complete(cmd, args, toComplete, &gatingv1.GateList{}, func(obj client.Object) string {
-		return stateOf(obj.(*gatingv1.Gate))
+		return stateOf(obj.(*gatingv1.Gate), f.now())
 	})
 }
 

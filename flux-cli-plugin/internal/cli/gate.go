@@ -18,6 +18,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,9 +33,9 @@ func getGate(ctx context.Context, kube client.Client, key client.ObjectKey) (*ga
 	return gate, get(ctx, kube, "gate", key, gate, &gatingv1.GateList{})
 }
 
-// stateOf returns the gate's state from its spec.
-func stateOf(gate *gatingv1.Gate) string {
-	if gate.Spec.Closed {
+// stateOf returns the gate's state at a time in one word.
+func stateOf(gate *gatingv1.Gate, now time.Time) string {
+	if gate.StateAt(now).Closed {
 		return closing.state
 	}
 	return opening.state
@@ -43,4 +44,10 @@ func stateOf(gate *gatingv1.Gate) string {
 // observed reports whether gate-controller has observed the current generation of the gate.
 func observed(gate *gatingv1.Gate) bool {
 	return gate.Status.ObservedGeneration >= gate.Generation && gate.Status.LastTransitionTime != nil
+}
+
+// upToDate tells whether it has, and the gate has not turned by itself since.
+func upToDate(gate *gatingv1.Gate, now time.Time) bool {
+	next := gate.Status.NextTransitionTime
+	return observed(gate) && (next == nil || now.Before(next.Time))
 }

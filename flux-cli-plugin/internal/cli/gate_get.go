@@ -31,9 +31,9 @@ import (
 func newGateGetCommand(cluster *clusterFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NAME",
-		Short: "Show a gate and what it holds",
-		Long: `Show a gate, and the sources and pipelines that refer to it. It shows which sources are held and
-which promotions wait.
+		Short: "Show a gate, its next changes and what it holds",
+		Long: `Show a gate, its next five changes, and the sources and pipelines that refer to it. It shows which
+sources are held and which promotions wait.
 
 A source or a promotion can refer to several gates. It is shown as held or waiting if any of them is
 closed.`,
@@ -63,13 +63,17 @@ closed.`,
 
 // treeOf returns a tree of the gate and the objects that refer to it.
 func treeOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, now time.Time) (*tree, error) {
-	shown := leaf("Gate/%s/%s: %s", gate.Namespace, gate.Name, stateOf(gate))
-	if observed(gate) {
+	state := gate.StateAt(now)
+	shown := leaf("Gate/%s/%s: %s", gate.Namespace, gate.Name, state)
+	if upToDate(gate, now) {
 		since := gate.Status.LastTransitionTime
 		shown.line += fmt.Sprintf(" since %s (%s)", since.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(since.Time)))
 	}
-	if reason := gate.Reason(); reason != "" {
-		shown.line += ": " + reason
+	if state.Reason != "" {
+		shown.line += ": " + state.Reason
+	}
+	if changes := gate.ChangesAfter(now, changesShown); len(changes) > 0 {
+		shown.add(changesOf(gate, changes, now.Location()))
 	}
 	sources, err := sourcesOf(ctx, kube, log, gate)
 	if err != nil {

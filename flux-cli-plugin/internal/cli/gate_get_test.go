@@ -20,6 +20,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -160,6 +161,25 @@ Gate/flux-system/new: open
 				return nil
 			},
 			wantErr: "listing kind GitRepository failed: no route to host",
+		},
+		{
+			name:    "get shows the next changes, in the reader's time zone and in the gate's",
+			command: "flux-gate get nightly",
+			objects: []client.Object{newGate("flux-system", "nightly", atNight, func(gate *gatingv1.Gate) {
+				gate.Spec.ClosedDuring[0].TimeZone = "Asia/Tokyo"
+				gate.Spec.Override = &gatingv1.Override{Until: *at(90 * time.Minute), Reason: "INC-4711"}
+			})},
+			wantOut: `
+Gate/flux-system/nightly: open by override until 2026-05-04T13:30:00Z: INC-4711
+├── next changes
+│   ├── Mon 2026-05-04 13:30 UTC, 22:30 in Asia/Tokyo: closes by window night
+│   ├── Mon 2026-05-04 23:00 UTC, Tue 08:00 in Asia/Tokyo: opens
+│   ├── Tue 2026-05-05 11:00 UTC, 20:00 in Asia/Tokyo: closes by window night
+│   ├── Tue 2026-05-05 23:00 UTC, Wed 08:00 in Asia/Tokyo: opens
+│   └── Wed 2026-05-06 11:00 UTC, 20:00 in Asia/Tokyo: closes by window night
+├── no source names it
+└── no pipeline names it
+`,
 		},
 		{
 			name:    "get shows a gate that nobody names or has looked at",

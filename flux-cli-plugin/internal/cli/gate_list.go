@@ -42,8 +42,8 @@ func newGateListCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List gates",
-		Long: `List gates with their state, its age and reason, and the number of sources and promotions that they
-hold.
+		Long: `List gates with their state, its age, end and reason, and the number of sources and promotions that
+they hold.
 
 The list for a namespace includes gates of other namespaces that its sources and promotions refer
 to.`,
@@ -85,16 +85,21 @@ func (c *gateListCommand) run(cmd *cobra.Command, _ []string) error {
 		loggerFor(cmd).nothingf("gate", namespace, c.all)
 		return nil
 	}
-	return printTable(cmd.OutOrStdout(), prefixed(c.all, "NAMESPACE", "NAME", "STATE", "SINCE", "HELD", "REASON"), rows)
+	return printTable(cmd.OutOrStdout(), prefixed(c.all, "NAMESPACE", "NAME", "STATE", "SINCE", "UNTIL", "HELD", "REASON"), rows)
 }
 
 func (c *gateListCommand) row(name string, gate *gatingv1.Gate) []string {
-	since, held := unknown, unknown
-	if observed(gate) {
-		since = duration.HumanDuration(c.cluster.now().Sub(gate.Status.LastTransitionTime.Time))
+	now := c.cluster.now()
+	since, until, held := unknown, "", unknown
+	if upToDate(gate, now) {
+		since = duration.HumanDuration(now.Sub(gate.Status.LastTransitionTime.Time))
 		held = fmt.Sprint(gate.Status.Held)
 	}
-	return []string{name, stateOf(gate), since, held, gate.Reason()}
+	state := gate.StateAt(now)
+	if !state.Until.IsZero() {
+		until = shortTime(state.Until.In(now.Location()))
+	}
+	return []string{name, stateOf(gate, now), since, until, held, state.Reason}
 }
 
 // foreign returns the gates of other namespaces that sources and promotions of the namespace refer to, as far as the
@@ -111,9 +116,9 @@ func (c *gateListCommand) foreign(ctx context.Context, kube client.Client, names
 		case err == nil:
 			rows = append(rows, c.row(key.String(), gate))
 		case apierrors.IsNotFound(err):
-			rows = append(rows, []string{key.String(), "missing", "", "", ""})
+			rows = append(rows, []string{key.String(), "missing", "", "", "", ""})
 		case apierrors.IsForbidden(err):
-			rows = append(rows, []string{key.String(), unknown, unknown, unknown, "you may not get it: 'flux gate sources' shows what it holds"})
+			rows = append(rows, []string{key.String(), unknown, unknown, unknown, unknown, "you may not get it: 'flux gate sources' shows what it holds"})
 		default:
 			return nil, fmt.Errorf("reading gate %s failed: %w", key, err)
 		}

@@ -42,11 +42,12 @@ func TestGateList(t *testing.T) {
 		{
 			name:    "list shows the gates of the namespace, each on a line",
 			command: "flux-gate list",
-			objects: []client.Object{newGate("flux-system", "change-freeze", frozen), newGate("flux-system", "new"), newGate("team", "other")},
+			objects: []client.Object{newGate("flux-system", "change-freeze", frozen), newGate("flux-system", "new"), newGate("flux-system", "nightly", atNight), newGate("team", "other")},
 			wantOut: `
-NAME            STATE    SINCE       HELD        REASON
-change-freeze   closed   3h          2           end of quarter
-new             open     <unknown>   <unknown>   -
+NAME            STATE    SINCE       UNTIL                      HELD        REASON
+change-freeze   closed   3h          -                          2           end of quarter
+new             open     <unknown>   -                          <unknown>   -
+nightly         open     <unknown>   Mon 2026-05-04 18:00 UTC   <unknown>   -
 `,
 		},
 		{
@@ -54,9 +55,9 @@ new             open     <unknown>   <unknown>   -
 			command: "flux-gate list -A",
 			objects: []client.Object{newGate("flux-system", "change-freeze", frozen), newGate("team", "other")},
 			wantOut: `
-NAMESPACE     NAME            STATE    SINCE       HELD        REASON
-flux-system   change-freeze   closed   3h          2           end of quarter
-team          other           open     <unknown>   <unknown>   -
+NAMESPACE     NAME            STATE    SINCE       UNTIL   HELD        REASON
+flux-system   change-freeze   closed   3h          -       2           end of quarter
+team          other           open     <unknown>   -       <unknown>   -
 `,
 		},
 		{
@@ -71,11 +72,11 @@ team          other           open     <unknown>   <unknown>   -
 				promotedBy("team", "flux-system/gone"),
 			},
 			wantOut: `
-NAME                        STATE     SINCE       HELD        REASON
-own                         open      <unknown>   <unknown>   -
-flux-system/change-freeze   closed    3h          2           end of quarter
-flux-system/gone            missing   -           -           -
-secret/lock                 open      <unknown>   <unknown>   -
+NAME                        STATE     SINCE       UNTIL   HELD        REASON
+own                         open      <unknown>   -       <unknown>   -
+flux-system/change-freeze   closed    3h          -       2           end of quarter
+flux-system/gone            missing   -           -       -           -
+secret/lock                 open      <unknown>   -       <unknown>   -
 `,
 		},
 		{
@@ -92,8 +93,8 @@ secret/lock                 open      <unknown>   <unknown>   -
 				return nil
 			},
 			wantOut: `
-NAME                        STATE       SINCE       HELD        REASON
-flux-system/change-freeze   <unknown>   <unknown>   <unknown>   you may not get it: 'flux gate sources' shows what it holds
+NAME                        STATE       SINCE       UNTIL       HELD        REASON
+flux-system/change-freeze   <unknown>   <unknown>   <unknown>   <unknown>   you may not get it: 'flux gate sources' shows what it holds
 `,
 		},
 		{
@@ -107,8 +108,8 @@ flux-system/change-freeze   <unknown>   <unknown>   <unknown>   you may not get 
 				return nil
 			},
 			wantOut: `
-NAME            STATE    SINCE   HELD   REASON
-change-freeze   closed   3h      2      end of quarter
+NAME            STATE    SINCE   UNTIL   HELD   REASON
+change-freeze   closed   3h      -       2      end of quarter
 `,
 		},
 		{

@@ -40,6 +40,11 @@ func frozen(gate *gatingv1.Gate) {
 	gate.Status = gatingv1.GateStatus{ObservedGeneration: 1, LastTransitionTime: at(-3 * time.Hour), Held: 2}
 }
 
+// atNight adds a window for each night.
+func atNight(gate *gatingv1.Gate) {
+	gate.Spec.ClosedDuring = []gatingv1.Window{{Name: "night", From: "0 20 * * *", To: "0 8 * * *", TimeZone: "Europe/Berlin"}}
+}
+
 // forAll allows references to the gate from all namespaces.
 func forAll(gate *gatingv1.Gate) {
 	gate.Spec.AccessFrom = &acl.AccessFrom{NamespaceSelectors: []acl.NamespaceSelector{{}}}

@@ -52,6 +52,8 @@ type cluster struct {
 	read func(client.Object)
 	// refuse returns the error for a forbidden request.
 	refuse func(verb string, obj any) error
+	// dialed is called with the client that the program receives.
+	dialed func(client.Client)
 	// typed is the input at the terminal. If it is nil, there is no terminal.
 	typed *string
 	// unreachable is true for commands that must not contact the API server.
@@ -70,6 +72,9 @@ func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, er
 	program := newProgram(command[0], "0.0.0-test", outside{
 		dial: func(*cobra.Command, *clusterFlags) (client.Client, error) {
 			g.Expect(c.unreachable).To(BeFalse(), "the API server is asked")
+			if c.dialed != nil {
+				c.dialed(kube)
+			}
 			return kube, nil
 		},
 		isTerminal: func(io.Reader) bool { return c.typed != nil },

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,10 @@ type turnCommand struct {
 	cluster *clusterFlags
 	reason  string
 	wait    bool
+	// until is of an override; nil to turn the switch.
+	until    *metav1.Time
+	forTime  time.Duration
+	untilArg string
 }
 
 func newTurnCommand(direction direction, use, words string, cluster *clusterFlags) *cobra.Command {
@@ -56,17 +61,26 @@ func newTurnCommand(direction direction, use, words string, cluster *clusterFlag
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: direction.title + " a gate",
-		Long: fmt.Sprintf(`%s a gate, and wait until what names it has followed. %s
+		Long: fmt.Sprintf(`%[1]s a gate, and wait until what names it has followed. %[2]s
 
-The reason is kept in the annotation %s of the gate, and every message
+With --for or --until, the gate is %[4]s until then, whatever its switch and its windows say: that is kept in spec.override
+of the gate. Without them, the switch is turned, and an override is removed.
+
+The reason is kept in the annotation %[3]s of the gate, or in its override, and every message
 about the gate carries it. A gate that changes its state without --reason loses the reason that it had, which spoke of
-the other state. A gate that is %s already keeps its reason, unless --reason gives a new one.`,
+the other state. A gate that is %[4]s already keeps its reason, unless --reason gives a new one.`,
 			direction.title, direction.effect, gatingv1.ReasonAnnotation, direction.state),
 		Example: fmt.Sprintf(`  # %[2]s the gate 'change-freeze' in the flux-system namespace
   %[1]s change-freeze
 
   # Say why, for everyone who looks at what the gate holds
   %[1]s change-freeze --reason "release week, ask in #releases"
+
+  # %[2]s the gate for two hours
+  flux %[1]s gate change-freeze --for 2h --reason "INC-4711"
+
+  # %[2]s the gate until a time of this machine's time zone
+  flux %[1]s gate change-freeze --until 2026-12-24T06:00
 
   # %[2]s a gate in another namespace, and don't wait for gate-controller
   %[1]s change-freeze --namespace apps --wait=false`, words, direction.title),
@@ -75,6 +89,11 @@ the other state. A gate that is %s already keeps its reason, unless --reason giv
 		RunE:              turn.run,
 	}
 	cmd.Flags().StringVar(&turn.reason, "reason", "", "why the gate is "+direction.state+", on one line")
+	cmd.Flags().DurationVar(&turn.forTime, "for", 0, direction.verb+" the gate for this time, such as 2h")
+	cmd.Flags().StringVar(&turn.untilArg, "until", "", direction.verb+" the gate until this time, such as 2026-12-24T06:00 or 2026-12-24T06:00:00Z")
+	cmd.MarkFlagsMutuallyExclusive("for", "until")
+	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]cobra.Completion{"30m", "1h", "2h", "4h", "8h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
 	cmd.Flags().BoolVar(&turn.wait, "wait", true, "wait until all sources and promotions have followed the gate")
 	return cmd
 }
@@ -84,6 +103,9 @@ func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
 	defer cancel()
 
+	if err := c.parseUntil(cmd); err != nil {
+		return err
+	}
 	kube, namespace, err := c.cluster.connect(cmd)
 	if err != nil {
 		return err
@@ -94,10 +116,12 @@ func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
 	}
 
 	reason := plaintext.Line(c.reason)
-	turned := gate.Spec.Closed != c.closed
+	turned := c.until != nil || gate.Spec.Closed != c.closed || gate.Spec.Override != nil
 	explained := cmd.Flags().Changed("reason") && reason != gate.Annotations[gatingv1.ReasonAnnotation]
 	if !turned && !explained {
-		log.successf("gate %s in %s namespace is %s already%s", gate.Name, namespace, c.state, c.counts(gate))
+		if !c.warnOfWindows(log, gate) {
+			log.successf("gate %s in %s namespace is %s already%s", gate.Name, namespace, c.state, c.counts(gate))
+		}
 		return nil
 	}
 
@@ -109,17 +133,52 @@ func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
 	} else {
 		log.successf("gate is %s already, its reason is changed", c.state)
 	}
-	warnOfGit(log, gate)
+	c.warnOfWindows(log, gate)
+	if c.until == nil {
+		warnOfGit(log, gate)
+	}
 
 	if !c.wait {
 		return nil
 	}
 	log.waitingf("waiting for gate reconciliation")
 	if err := c.waitFollowed(ctx, kube, gate); err != nil {
-		return fmt.Errorf("gate %s is %s, but %w", args[0], c.state, err)
+		return fmt.Errorf("gate %s is %s, but %w", args[0], stateOf(gate, c.cluster.now()), err)
 	}
-	log.successf("gate %s is %s%s", gate.Name, c.state, c.counts(gate))
+	log.successf("gate %s is %s%s", gate.Name, gate.StateAt(c.cluster.now()), c.counts(gate))
 	return nil
+}
+
+// parseUntil reads the end of an override from --for and --until.
+func (c *turnCommand) parseUntil(cmd *cobra.Command) error {
+	now := c.cluster.now()
+	switch {
+	case cmd.Flags().Changed("for"):
+		if c.forTime < time.Second {
+			return errors.New("--for must be a second or more, such as 2h")
+		}
+		c.until = new(metav1.NewTime(now.Add(c.forTime).Truncate(time.Second)))
+	case cmd.Flags().Changed("until"):
+		until, err := parseTime(c.untilArg, now.Location())
+		if err != nil {
+			return fmt.Errorf("--until %w", err)
+		}
+		if !until.After(now) {
+			return fmt.Errorf("--until must be in the future: it is %s now", now.Format(time.RFC3339))
+		}
+		c.until = new(metav1.NewTime(until))
+	}
+	return nil
+}
+
+// warnOfWindows says so where the gate is not what its switch was turned to, and reports whether it did.
+func (c *turnCommand) warnOfWindows(log logger, gate *gatingv1.Gate) bool {
+	state := gate.StateAt(c.cluster.now())
+	if state.Closed == c.closed {
+		return false
+	}
+	log.warningf("gate %s is %s all the same: 'flux %s gate %s -n %s --for 2h' overrides that", gate.Name, state, c.verb, gate.Name, gate.Namespace)
+	return true
 }
 
 // turn sets the gate's switch and reason.
@@ -127,9 +186,12 @@ func (c *turnCommand) turn(ctx context.Context, kube client.Client, log logger, 
 	name := gate.Name // what is refused leaves nothing of the gate
 	log.actionf("%s gate %s in %s namespace", c.doing, name, gate.Namespace)
 	var err error
-	if reason == "" {
+	switch {
+	case c.until != nil:
+		err = c.patch(ctx, kube, log, gate, map[string]any{"spec": map[string]any{"override": c.override(reason)}})
+	case reason == "":
 		err = c.turnWithout(ctx, kube, log, gate)
-	} else {
+	default:
 		err = c.turnFor(ctx, kube, log, gate, reason)
 	}
 	if err != nil {
@@ -141,14 +203,31 @@ func (c *turnCommand) turn(ctx context.Context, kube client.Client, log logger, 
 // turnWithout sets the switch, and removes the reason that is there, whoever gave it. It says nothing of any other field, so that it needs no
 // lock.
 func (c *turnCommand) turnWithout(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) error {
-	patch, err := c.show(log, map[string]any{
+	patch := map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{gatingv1.ReasonAnnotation: nil}},
 		"spec":     map[string]any{"closed": c.closed},
-	})
+	}
+	if gate.Spec.Override != nil {
+		patch["spec"] = map[string]any{"closed": c.closed, "override": nil}
+	}
+	return c.patch(ctx, kube, log, gate, patch)
+}
+
+// override is until a moment. It has the reason that is given, and no earlier one.
+func (c *turnCommand) override(reason string) map[string]any {
+	override := map[string]any{"closed": c.closed, "until": c.until.UTC().Format(time.RFC3339), "reason": nil}
+	if reason != "" {
+		override["reason"] = reason
+	}
+	return override
+}
+
+func (c *turnCommand) patch(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, patch map[string]any) error {
+	text, err := c.show(log, patch)
 	if err != nil {
 		return err
 	}
-	return kube.Patch(ctx, gate, client.RawPatch(types.MergePatchType, patch))
+	return kube.Patch(ctx, gate, client.RawPatch(types.MergePatchType, text))
 }
 
 // turnFor applies the switch and the reason, and so owns both of them: when somebody else turns the gate, the reason counts no longer.
@@ -166,10 +245,15 @@ func (c *turnCommand) turnFor(ctx context.Context, kube client.Client, log logge
 	if _, err := c.show(log, wanted.Object); err != nil {
 		return err
 	}
+	overridden := gate.Spec.Override != nil
 	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.ForceOwnership); err != nil {
 		return err
 	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, gate)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, gate); err != nil || !overridden {
+		return err
+	}
+	// What is applied says nothing of the override, whose owner is another one.
+	return c.patch(ctx, kube, log, gate, map[string]any{"spec": map[string]any{"override": nil}})
 }
 
 // show returns what is sent, and shows it if that is asked for.
@@ -189,7 +273,7 @@ func (c *turnCommand) counts(gate *gatingv1.Gate) string {
 	}
 	held := status.Held - status.HeldPromotions
 	text := fmt.Sprintf(": held %d of %s", held, many(status.Sources, "source"))
-	if !c.closed {
+	if !gate.StateAt(c.cluster.now()).Closed {
 		text = fmt.Sprintf(": released %d of %s", status.Sources-held, many(status.Sources, "source"))
 	}
 	if status.HeldPromotions > 0 {
