@@ -213,7 +213,7 @@ spec:
 			return run(ctx, "kubectl", "--namespace", flux, "get", "gates")
 		}
 		closeGate(ctx, "unseen", false)
-		Eventually(ctx, gates).Should(And(MatchRegexp(`NAME +CLOSED +STATE +SINCE +HELD +REFUSED +REASON`), MatchRegexp(`(?m)^unseen +false +Open `)))
+		Eventually(ctx, gates).Should(And(MatchRegexp(`NAME +CLOSED +STATE +SINCE +UNTIL +HELD +REFUSED +REASON`), MatchRegexp(`(?m)^unseen +false +Open `)))
 		Expect(world.GateController.Stop()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(world.GateController.Start(ctx)).To(Succeed()) })
 		closeGate(ctx, "unseen", true)

@@ -47,6 +47,8 @@ type direction struct {
 // turnCommand opens or closes one gate.
 type turnCommand struct {
 	direction
+	// words are those that the command is called by.
+	words   string
 	cluster *clusterFlags
 	reason  string
 	wait    bool
@@ -57,7 +59,7 @@ type turnCommand struct {
 }
 
 func newTurnCommand(direction direction, use, words string, cluster *clusterFlags) *cobra.Command {
-	turn := &turnCommand{direction: direction, cluster: cluster}
+	turn := &turnCommand{direction: direction, words: words, cluster: cluster}
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: direction.title + " a gate",
@@ -77,10 +79,10 @@ the other state. A gate that is %[4]s already keeps its reason, unless --reason 
   %[1]s change-freeze --reason "release week, ask in #releases"
 
   # %[2]s the gate for two hours
-  flux %[1]s gate change-freeze --for 2h --reason "INC-4711"
+  %[1]s change-freeze --for 2h --reason "INC-4711"
 
   # %[2]s the gate until a time of this machine's time zone
-  flux %[1]s gate change-freeze --until 2026-12-24T06:00
+  %[1]s change-freeze --until 2026-12-24T06:00
 
   # %[2]s a gate in another namespace, and don't wait for gate-controller
   %[1]s change-freeze --namespace apps --wait=false`, words, direction.title),
@@ -89,8 +91,8 @@ the other state. A gate that is %[4]s already keeps its reason, unless --reason 
 		RunE:              turn.run,
 	}
 	cmd.Flags().StringVar(&turn.reason, "reason", "", "why the gate is "+direction.state+", on one line")
-	cmd.Flags().DurationVar(&turn.forTime, "for", 0, direction.verb+" the gate for this time, such as 2h")
-	cmd.Flags().StringVar(&turn.untilArg, "until", "", direction.verb+" the gate until this time, such as 2026-12-24T06:00 or 2026-12-24T06:00:00Z")
+	cmd.Flags().DurationVar(&turn.forTime, "for", 0, "keep the gate "+direction.state+" for this time, such as 2h")
+	cmd.Flags().StringVar(&turn.untilArg, "until", "", "keep the gate "+direction.state+" until this time, such as 2026-12-24T06:00 or 2026-12-24T06:00:00Z")
 	cmd.MarkFlagsMutuallyExclusive("for", "until")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]cobra.Completion{"30m", "1h", "2h", "4h", "8h", "24h"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
@@ -177,7 +179,7 @@ func (c *turnCommand) warnOfWindows(log logger, gate *gatingv1.Gate) bool {
 	if state.Closed == c.closed {
 		return false
 	}
-	log.warningf("gate %s is %s all the same: 'flux %s gate %s -n %s --for 2h' overrides that", gate.Name, state, c.verb, gate.Name, gate.Namespace)
+	log.warningf("gate %s is %s all the same: '%s %s -n %s --for 2h' overrides that", gate.Name, state, c.words, gate.Name, gate.Namespace)
 	return true
 }
 
