@@ -115,7 +115,7 @@ webhooks:
 			Expect(field(source, "spec", "suspend")(ctx)).To(BeNil())
 			Eventually(ctx, condition(gate, meta.ReadyCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "HoldFailed")))
 			Expect(run(ctx, "kubectl", "--namespace", flux, "get", "gate", g.name)).To(And(
-				MatchRegexp(`STATE +SINCE +HELD +REFUSED`), MatchRegexp(`Closed +\S+ +0 +1\b`)))
+				MatchRegexp(`STATE +SINCE +UNTIL +HELD +REFUSED`), MatchRegexp(`Closed +\S+ +0 +1\b`)))
 			Eventually(ctx, func(ctx context.Context) (string, error) {
 				return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "gitrepository/"+source.GetName())
 			}).Should(MatchRegexp(`Warning +HoldFailed +\S+ +refused: setting spec.suspend failed: .*%s`, test.message))
@@ -123,7 +123,7 @@ webhooks:
 			By("releasing a new revision, which source-controller fetches")
 			g.publish(ctx, 1)
 			Eventually(func() (string, error) { return logOf("source-controller") }).Should(
-				MatchRegexp(`\\"%s\\" is forbidden:.* new artifact blocked: GatesOpen is not True`, source.GetName()))
+				MatchRegexp(`\\"%s\\" is forbidden:.* new artifact blocked: (GatesOpen is not True|gate flux-system/%s is closed)`, source.GetName(), g.name))
 			Expect(g.sentinel.leaks()).To(BeEmpty())
 
 			By("telling that Ready names what was refused")

@@ -241,7 +241,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 		obj := object(sourceAPI, sourcev1.OCIRepositoryKind, flux, "backstop")
 		DeferCleanup(func(ctx SpecContext) { deleteAll(ctx, obj) })
 		Eventually(func() (string, error) { return logOf("source-controller") }).Should(
-			MatchRegexp(`"backstop\\*" is forbidden:.* new artifact blocked: GatesOpen is not True for this generation`))
+			MatchRegexp(`"backstop\\*" is forbidden:.* new artifact blocked: (GatesOpen is not True for this generation|gate flux-system/backstop is closed)`))
 		Expect(field(obj, "spec", "suspend")(ctx)).To(BeNil())
 		Consistently(ctx, field(obj, "status", "artifact"), "3s").Should(BeNil())
 

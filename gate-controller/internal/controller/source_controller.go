@@ -95,8 +95,11 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if gating == nil {
 		return settle(r.letGo(ctx, obj))
 	}
-	if wait, err := r.awaitsAnnouncement(ctx, obj, gating); wait || err != nil {
-		return ctrl.Result{RequeueAfter: time.Second}, err
+	switch wait, err := r.awaitsAnnouncement(ctx, obj, gating); {
+	case err != nil:
+		return settle(err)
+	case wait:
+		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	again, err := r.enforce(ctx, obj, gating)
 	switch {
