@@ -52,7 +52,9 @@ func saying(gate *gatingv1.Gate, at time.Time) *gatingv1.Gate {
 func TestASourceIsHeldAtTheMomentThatItsGateClosesByItself(t *testing.T) {
 	closes := noon.Add(time.Hour)
 	freeze := saying(overridden("freeze", false, closes), noon)
-	app := repository(func(r *source.HelmRepository) { r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}} })
+	app := repository(func(r *source.HelmRepository) {
+		r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+	})
 	w := newWorld(t, freeze, app)
 
 	w.now = func() time.Time { return closes.Add(-30 * time.Second) }
@@ -70,7 +72,9 @@ func TestASourceIsHeldAtTheMomentThatItsGateClosesByItself(t *testing.T) {
 func TestASourceIsReleasedOnceTheStatusOfItsGateSaysThatItIsOpen(t *testing.T) {
 	opens := noon.Add(time.Hour)
 	freeze := saying(overridden("freeze", true, opens), noon)
-	app := repository(func(r *source.HelmRepository) { r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}} })
+	app := repository(func(r *source.HelmRepository) {
+		r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+	})
 	w := newWorld(t, freeze, app)
 	w.now = func() time.Time { return noon }
 	w.reconcile(t, app)
