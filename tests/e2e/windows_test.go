@@ -195,7 +195,7 @@ var _ = Describe("A gate with windows", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(said).To(And(ContainSubstring("closed by window freeze until"), ContainSubstring("all the same")))
 
-		said, err = run(ctx, "flux", "open", "gate", "overridden", "--for", "1h", "--reason", "INC-4711")
+		said, err = run(ctx, "flux", "open", "gate", "overridden", "--for", "30m", "--reason", "INC-4711")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(said).To(MatchRegexp(`gate overridden is open by override until \S+: released 1 of 1 source\n$`))
 		Eventually(ctx, w.gatesOpen()).Should(MatchRegexp(`^True gate overridden is open by override until \S+ \(INC-4711\)$`))
