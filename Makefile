@@ -63,6 +63,12 @@ e2e-kind: ## Run the stories on kind, with KUBERNETES=1.34, 1.35 or 1.36. Requir
 	E2E_KUBECONFIG=$(BIN)/kind.kubeconfig E2E_LOAD="kind load image-archive --name sluice-e2e" $(MAKE) e2e-cluster
 	kind delete cluster --name sluice-e2e
 
+.PHONY: e2e-versions
+e2e-versions: stories ## Run the stories on the oldest supported Kubernetes. Requires root on Linux.
+	@hack/build.sh controlplane flux node controlplane-1.34
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./tests/localnode/...
+	KUBEBUILDER_ASSETS=$(BIN)/controlplane-1.34 go test -count=1 -timeout 30m -tags e2e_node ./tests/stories $(ARGS)
+
 # Two releases from the same sources: the stories upgrade from one to the other.
 .PHONY: stories
 stories: build

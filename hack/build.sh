@@ -15,8 +15,9 @@
 
 # Builds the programs of the local cluster into bin/, from the Go modules beside this script:
 #
-#   hack/build.sh NAME...     NAME: controlplane, node, flux, gitea, flux-cli
+#   hack/build.sh NAME...     NAME: controlplane, node, flux, gitea, flux-cli, controlplane-1.34
 #
+# controlplane-1.34 is an older control plane with its kubelet, in a directory of its own: bin/controlplane-1.34, for KUBEBUILDER_ASSETS.
 # For another platform than this machine's, PLATFORM=linux/arm64 hack/build.sh flux-cli builds bin/flux-cli/linux_arm64/flux.
 #
 # What is there already, from the same go.mod, go.sum and script, is not built again.
@@ -191,6 +192,25 @@ build_controlplane() {
 	record controlplane
 }
 
+build_controlplane_1_34() {
+	local programs=(kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet) files=() program dir=$work/controlplane-1.34
+	for program in etcd "${programs[@]}"; do
+		files+=("controlplane-1.34/$program")
+	done
+	if is_current controlplane-1.34 "${files[@]}"; then
+		return
+	fi
+
+	require_go controlplane-1.34
+	cd "$hack/controlplane-1.34"
+	mkdir "$dir"
+	compile_kubernetes controlplane-1.34 "$dir" go.etcd.io/etcd/server/v3 "${programs[@]/#/k8s.io/kubernetes/cmd/}"
+	mv "$dir/server" "$dir/etcd" # its package is called server
+	mkdir -p "$bin/controlplane-1.34"
+	mv "$dir"/* "$bin/controlplane-1.34/"
+	record controlplane-1.34
+}
+
 # A node is more than the programs built here: its containers are run by the system's containerd.
 build_node() {
 	local missing dir=$work/node
@@ -327,11 +347,11 @@ clean_up() {
 	rm -rf "$work"
 }
 
-[ $# -gt 0 ] || fail "usage: hack/build.sh NAME..., NAME being controlplane, node, flux, gitea or flux-cli"
+[ $# -gt 0 ] || fail "usage: hack/build.sh NAME..., NAME being controlplane, node, flux, gitea, flux-cli or controlplane-1.34"
 for name in "$@"; do
 	case $name in
-	controlplane | node | flux | gitea | flux-cli) ;;
-	*) fail "knows no '$name', only controlplane, node, flux, gitea and flux-cli" ;;
+	controlplane | node | flux | gitea | flux-cli | controlplane-1.34) ;;
+	*) fail "knows no '$name', only controlplane, node, flux, gitea, flux-cli and controlplane-1.34" ;;
 	esac
 done
 
@@ -346,5 +366,5 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 for name in "$@"; do
-	"build_${name//-/_}"
+	"build_${name//[-.]/_}"
 done

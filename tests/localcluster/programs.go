@@ -25,7 +25,7 @@ import (
 
 // controlPlanePrograms are those that KUBEBUILDER_ASSETS may hold.
 var controlPlanePrograms = map[string]bool{
-	"etcd": true, "kube-apiserver": true, "kube-controller-manager": true, "kubectl": true,
+	"etcd": true, "kube-apiserver": true, "kube-controller-manager": true, "kubectl": true, "kubelet": true, "kube-scheduler": true,
 }
 
 // programs finds the programs that hack/build.sh builds, and the files that belong to them.
