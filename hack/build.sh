@@ -51,7 +51,7 @@ fingerprint() {
 	cat "$module/go.mod" "$module/go.sum" "$hack/build.sh" | git hash-object --stdin
 }
 
-# is_current NAME FILE... tells whether all files of NAME in bin/ come from its present fingerprint.
+# is_current NAME FILE... reports whether all files of NAME in bin/ come from its present fingerprint.
 is_current() {
 	local name=$1 file
 	shift
@@ -76,7 +76,7 @@ module_version() {
 	go list -mod=readonly -m -f '{{.Version}}' "$1"
 }
 
-# say shows a state of the work: on a terminal in the place of the one before it, elsewhere on a line
+# say shows progress: on a terminal in place of the line before, elsewhere on a line
 # of its own, but not more than one in ten seconds.
 last_said=-10
 say() {
@@ -143,7 +143,7 @@ require_go() {
 		fail "Go can't work with hack/$module: $problem"
 }
 
-# install_packages NAME PACKAGE... installs packages of Debian and its kin, where this script may.
+# install_packages NAME PACKAGE... installs packages with apt-get, if run as root.
 install_packages() {
 	local name=$1
 	shift
