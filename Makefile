@@ -22,8 +22,8 @@ help: ## Show this help.
 ##@ Use
 
 .PHONY: demo
-demo: binaries build ## Demonstrate a promotion from dev to prod, and a gate. ARGS=--keep leaves the cluster running.
-	@$(BIN)/sluice-local $(ARGS)
+demo: $(if $(PREBUILT),prebuilt,binaries) build ## Demonstrate a promotion from dev to prod, and a gate. ARGS=--keep leaves the cluster running, PREBUILT=1 downloads binaries.
+	@$(if $(PREBUILT),SLUICE_BIN=$(BIN)/prebuilt) $(BIN)/sluice-local $(ARGS)
 
 .PHONY: test
 test: binaries build ## Run all tests except those of make e2e and make soak.
@@ -94,6 +94,14 @@ soak: binaries build ## Run the slow tests, and an hour with hostile hosts and r
 .PHONY: binaries
 binaries: ## Build the control plane, Flux and Gitea for this machine.
 	@hack/build.sh controlplane flux gitea
+
+# Gitea's release needs no files beside it.
+.PHONY: prebuilt
+prebuilt: build ## Download the binaries of the control plane, Flux and Gitea, to bin/prebuilt.
+	@hack/build.sh flux-crds
+	@go run ./cmd/prebuilt -dir $(BIN)/prebuilt
+	@mkdir -p $(BIN)/prebuilt/gitea-static
+	@ln -sfn ../crds ../plugins ../gate-controller ../pipeline-controller $(BIN)/prebuilt/
 
 .PHONY: node
 node: ## Build the binaries of a node, and install the system packages that it needs.

@@ -15,7 +15,7 @@
 
 # Builds the programs of the local cluster into bin/, from the Go modules beside this script:
 #
-#   hack/build.sh NAME...     NAME: controlplane, node, flux, gitea, flux-cli, controlplane-1.34
+#   hack/build.sh NAME...     NAME: controlplane, node, flux, flux-crds, gitea, flux-cli, controlplane-1.34
 #
 # controlplane-1.34 is an older control plane with its kubelet, in a directory of its own: bin/controlplane-1.34, for KUBEBUILDER_ASSETS.
 # For another platform than this machine's, PLATFORM=linux/arm64 hack/build.sh flux-cli builds bin/flux-cli/linux_arm64/flux.
@@ -39,6 +39,7 @@ module_of() {
 	case $1 in
 	node) echo controlplane ;; # Kubernetes too, so that a node is never of another version than its control plane.
 	flux-cli-*) echo flux-cli ;; # the same, for a platform
+	flux-crds) echo flux ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -248,30 +249,45 @@ missing_for_node() {
 	echo containernetworking-plugins
 }
 
+flux_controllers=(source-controller kustomize-controller helm-controller notification-controller)
+
 build_flux() {
-	local controllers=(source-controller kustomize-controller helm-controller notification-controller)
-	local packages=() files=() controller file dir=$work/flux
-	for controller in "${controllers[@]}"; do
-		packages+=("github.com/fluxcd/$controller")
-		files+=("$controller" "crds/flux/$controller.yaml")
-	done
-	if is_current flux "${files[@]}"; then
+	local dir=$work/flux
+	build_flux_crds
+	if is_current flux "${flux_controllers[@]}"; then
 		return
 	fi
 
 	require_go flux
 	cd "$hack/flux"
-	mkdir -p "$dir/bin" "$bin/crds/flux"
-	CGO_ENABLED=0 compile flux "$dir/bin" "${packages[@]}" -- -ldflags "-s -w"
-	for controller in "${controllers[@]}"; do
+	mkdir -p "$dir"
+	CGO_ENABLED=0 compile flux "$dir" "${flux_controllers[@]/#/github.com/fluxcd/}" -- -ldflags "-s -w"
+	mv "$dir"/* "$bin/"
+	record flux
+}
+
+build_flux_crds() {
+	local controller file files=() dir=$work/flux-crds
+	for controller in "${flux_controllers[@]}"; do
+		files+=("crds/flux/$controller.yaml")
+	done
+	if is_current flux-crds "${files[@]}"; then
+		return
+	fi
+
+	require_go flux-crds
+	cd "$hack/flux"
+	say "flux-crds: fetching modules"
+	go mod download "${flux_controllers[@]/#/github.com/fluxcd/}"
+	mkdir -p "$dir" "$bin/crds/flux"
+	for controller in "${flux_controllers[@]}"; do
 		for file in "$(module_dir "github.com/fluxcd/$controller")"/config/crd/bases/*.yaml; do
 			echo ---
 			cat "$file"
 		done >"$dir/$controller.yaml"
 	done
 	mv "$dir"/*.yaml "$bin/crds/flux/"
-	mv "$dir"/bin/* "$bin/"
-	record flux
+	record flux-crds
 }
 
 build_gitea() {
@@ -347,11 +363,11 @@ clean_up() {
 	rm -rf "$work"
 }
 
-[ $# -gt 0 ] || fail "usage: hack/build.sh NAME..., NAME being controlplane, node, flux, gitea, flux-cli or controlplane-1.34"
+[ $# -gt 0 ] || fail "usage: hack/build.sh NAME..., NAME being controlplane, node, flux, flux-crds, gitea, flux-cli or controlplane-1.34"
 for name in "$@"; do
 	case $name in
-	controlplane | node | flux | gitea | flux-cli | controlplane-1.34) ;;
-	*) fail "knows no '$name', only controlplane, node, flux, gitea, flux-cli and controlplane-1.34" ;;
+	controlplane | node | flux | flux-crds | gitea | flux-cli | controlplane-1.34) ;;
+	*) fail "knows no '$name', only controlplane, node, flux, flux-crds, gitea, flux-cli and controlplane-1.34" ;;
 	esac
 done
 
