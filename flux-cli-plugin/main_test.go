@@ -592,7 +592,7 @@ func TestCompletion(t *testing.T) {
 		{
 			name: "the commands about gates are completed",
 			args: []string{"flux-gate", "__complete", ""},
-			want: "close\tClose a gate\ncreate\tCreate a gate\nget\tShow a gate and what it holds\nhelp\tHelp about any command\nlist\tList gates\nopen\tOpen a gate\nsources\tList sources with their gates\n:4\n",
+			want: "calendar\tDraw when a gate is open and closed\nclose\tClose a gate\ncreate\tCreate a gate\nget\tShow a gate, its next changes and what it holds\nhelp\tHelp about any command\nlist\tList gates\nopen\tOpen a gate\nsources\tList sources with their gates\n:4\n",
 		},
 		{
 			name: "the names of gates are completed where they are shown, too",
