@@ -252,7 +252,7 @@ spec: {interval: 24h, url: '%s', ref: {tag: v1.0.0}, gates: {refs: [cli-freeze]}
 		gate := object(gatingAPI, gatingv1.GateKind, flux, "cli-freeze")
 		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(2))
 		Expect(field(gate, "status", "heldPromotions")(ctx)).To(BeEquivalentTo(1))
-		Expect(fluxSays(ctx, "gate", "list")).To(MatchRegexp(`(?m)^cli-freeze +closed +\S+ +2 +end of quarter$`))
+		Expect(fluxSays(ctx, "gate", "list")).To(MatchRegexp(`(?m)^cli-freeze +closed +\S+ +- +2 +end of quarter$`))
 		Expect(fluxSays(ctx, "gate", "get", "cli-freeze")).To(And(
 			HavePrefix("Gate/flux-system/cli-freeze: closed since "),
 			ContainSubstring("│   └── GitRepository/flux-system/cli-gated: held: "+frozen),
@@ -320,8 +320,8 @@ subjects: [{kind: ServiceAccount, name: cli-tenant, namespace: flux-system}]
 		Expect(fluxSays(ctx, tenant, "gate", "sources", "--namespace=cli-one")).To(
 			MatchRegexp(`(?m)^GitRepository/cli-limited +flux-system/cli-limited +held +true +\S+ +gate flux-system/cli-limited is closed \(end of quarter\)`))
 		Expect(fluxSays(ctx, tenant, "gate", "list", "--namespace=cli-one")).To(
-			MatchRegexp(`(?m)^flux-system/cli-limited +<unknown> +<unknown> +<unknown> +you may not get it: 'flux gate sources' shows what it holds$`))
-		Expect(fluxSays(ctx, "gate", "list", "--namespace=cli-one")).To(MatchRegexp(`(?m)^flux-system/cli-limited +closed +\S+ +1 +end of quarter$`))
+			MatchRegexp(`(?m)^flux-system/cli-limited +<unknown> +<unknown> +<unknown> +<unknown> +you may not get it: 'flux gate sources' shows what it holds$`))
+		Expect(fluxSays(ctx, "gate", "list", "--namespace=cli-one")).To(MatchRegexp(`(?m)^flux-system/cli-limited +closed +\S+ +- +1 +end of quarter$`))
 	})
 
 	It("says that nothing is to be done where all run the revision", func(ctx SpecContext) {

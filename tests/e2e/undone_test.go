@@ -107,7 +107,7 @@ var _ = Describe("A gate that is undone", func() {
 		request(ctx, kustomization)
 		Eventually(ctx, gates).Should(MatchRegexp(`(?m)^reopened +false +Open +\S+ +0 +0 *$`))
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Message", "gate reopened is open"))
-		Expect(run(ctx, "flux", "gate", "list")).To(MatchRegexp(`(?m)^reopened +open +\S+ +0 +-$`))
+		Expect(run(ctx, "flux", "gate", "list")).To(MatchRegexp(`(?m)^reopened +open +\S+ +- +0 +-$`))
 
 		By("closing it in Git, which gives no reason")
 		Expect(world.Commit("reopened", "Freeze", map[string]string{

@@ -332,8 +332,7 @@ var _ = Describe("The policy that reads Gates", func() {
 
 	It("refuses every source's status without the Gates' CRD, until it is removed", func(ctx SpecContext) {
 		i := newInstall(ctx)
-		Expect(i.kubectl(ctx, "apply", "-k", sluice)).To(Succeed())
-		Expect(i.kubectl(ctx, "delete", "crd", "gates.gating.toolkit.fluxcd.io")).To(Succeed())
+		Expect(i.kubectl(ctx, "apply", "-f", "../../config/gate-controller/closed-gates.yaml")).To(Succeed())
 		Eventually(ctx, i.publish).Should(MatchError(ContainSubstring("sluice-closed-gates")))
 		Expect(i.kubectl(ctx, "delete", "validatingadmissionpolicybindings", "sluice-closed-gates", "sluice-closed-gates-of-flux-system")).To(Succeed())
 		Eventually(ctx, i.publish).Should(Succeed())

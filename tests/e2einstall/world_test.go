@@ -134,9 +134,10 @@ kind: Secret
 metadata: {name: cosign, namespace: flux-system}
 stringData: {cosign.pub: %s}
 `, pem))).To(Succeed())
+	// First, as a reconciliation that has begun goes on waiting.
+	w.patch("kustomization", "sluice", `{"spec":{"wait":false,"retryInterval":"1s"}}`)
 	w.patch("ocirepository", "sluice", fmt.Sprintf(
 		`{"spec":{"url":%q,"insecure":true,"interval":"1s","verify":{"secretRef":{"name":"cosign"},"matchOIDCIdentity":null}}}`, w.up.OCIURL(manifests)))
-	w.patch("kustomization", "sluice", `{"spec":{"wait":false,"retryInterval":"1s"}}`)
 }
 
 func (w *world) patch(kind, name, patch string) {
