@@ -62,9 +62,9 @@ func start(t *testing.T) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{Gomega: NewWithT(t), t: t, ctx: ctx}
 	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	w := &world{Gomega: NewWithT(t), t: t, ctx: ctx}
 	var err error
 	w.up, err = upstream.New()
 	w.Expect(err).NotTo(HaveOccurred())
