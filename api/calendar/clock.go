@@ -18,10 +18,10 @@ package calendar
 
 import "time"
 
-// wall is what a clock on a wall shows: a date and a time of day, of no zone. It is kept as if it were UTC.
+// wall is what a wall clock shows: a date and a time without a zone. It is stored as if it were UTC.
 type wall = time.Time
 
-// farthest is more than any zone is from UTC.
+// farthest is more than the offset of any zone from UTC.
 const farthest = 26 * time.Hour
 
 func wallAt(t time.Time, zone *time.Location) wall {
@@ -29,20 +29,22 @@ func wallAt(t time.Time, zone *time.Location) wall {
 	return t.UTC().Add(offset)
 }
 
-// offsetAt returns how far the clock is from UTC, and a later moment up to which it stays so; zero if it stays so for ever.
+// offsetAt returns the clock's offset from UTC, and a later time until which it stays the same. That is zero if the
+// offset never changes.
 func offsetAt(t time.Time, zone *time.Location) (offset time.Duration, until time.Time) {
 	local := t.In(zone)
 	_, seconds := local.Zone()
 	_, until = local.ZoneBounds()
 	if !until.IsZero() && !until.After(t) {
-		// ZoneBounds of Go 1.26 takes every year for one of 365 days, so that the last day of a leap year comes after its end.
+		// ZoneBounds of Go 1.26 assumes that every year has 365 days, so the last day of a leap year comes after its
+		// end.
 		until = t.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	}
 	return time.Duration(seconds) * time.Second, until
 }
 
-// instantOf is the first moment at which the clock shows the time or a later one: its first pass where the clock is set back, and the end
-// of the gap where the clock skips it.
+// instantOf returns the first instant at which the clock shows the time or a later one: the first pass if the clock is
+// set back, and the end of the gap if the clock skips it.
 func instantOf(shown wall, zone *time.Location) time.Time {
 	for t := shown.Add(-farthest); ; {
 		offset, until := offsetAt(t, zone)
@@ -57,7 +59,8 @@ func instantOf(shown wall, zone *time.Location) time.Time {
 	}
 }
 
-// latestShown is the latest time that the clock has shown up to a moment. It is ahead of the clock after that was set back.
+// latestShown returns the latest time that the clock has shown until an instant. It is ahead of the clock after the
+// clock was set back.
 func latestShown(t time.Time, zone *time.Location) wall {
 	latest := wallAt(t, zone)
 	for at := t; ; {

@@ -25,31 +25,31 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// horizon is how many years are searched for a time that matches. A 29 February is at most eight years after another.
+// horizon is how many years are searched for a match. A 29 February is at most eight years after the previous one.
 const horizon = 9
 
-// everyValue marks a field that was given as '*' in cron.SpecSchedule.
+// everyValue marks a field in cron.SpecSchedule that was given as '*'.
 const everyValue = 1 << 63
 
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
-// recurring are the times of a cron expression. Its fields are taken from robfig/cron, and its scheduler is not: that knows moments, and skips or
-// doubles times when the clocks change (robfig/cron#541).
+// recurring are the times of a cron expression. robfig/cron parses the fields. Its scheduler is not used, because it
+// skips or repeats times when the clocks change (robfig/cron#541).
 type recurring struct{ fields cron.SpecSchedule }
 
 func parseCron(text string) (recurring, error) {
-	// The parser takes these prefixes, and panics on some.
+	// The parser accepts these prefixes, and panics on some.
 	if strings.ContainsAny(text, "=@") {
-		return recurring{}, errors.New("it must be a cron expression of five fields, without a time zone: use timeZone")
+		return recurring{}, errors.New("must be a cron expression of five fields, without a time zone: use timeZone")
 	}
 	schedule, err := cronParser.Parse(text)
 	if err != nil {
-		return recurring{}, errors.New("it must be a cron expression of five fields, with numbers within their limits")
+		return recurring{}, errors.New("must be a cron expression of five fields, with numbers within their limits")
 	}
 	r := recurring{fields: *schedule.(*cron.SpecSchedule)}
 	r.fields.Location = nil
 	if _, ok := r.next(time.Date(2024, 1, 1, 0, 0, 0, -1, time.UTC)); !ok {
-		return recurring{}, errors.New("it never happens: no month of these has such a day")
+		return recurring{}, errors.New("never happens: none of its months has such a day")
 	}
 	return r, nil
 }
@@ -92,7 +92,7 @@ func (r recurring) last(upTo wall) (wall, bool) {
 	return wall{}, false
 }
 
-// matches follows cron's rule: where both the day of the month and that of the week are restricted, one of them is enough.
+// matches follows cron's rule: if both the day of the month and the day of the week are restricted, either may match.
 func (r recurring) matches(day wall) bool {
 	ofMonth, ofWeek := has(r.fields.Dom, day.Day()), has(r.fields.Dow, int(day.Weekday()))
 	if r.fields.Dom&everyValue != 0 || r.fields.Dow&everyValue != 0 {

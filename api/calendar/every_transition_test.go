@@ -20,7 +20,7 @@ package calendar
 
 import "testing"
 
-// TestEveryTransition takes every zone, and every transition from 2024 to 2030.
+// TestEveryTransition tests every transition of every zone from 2024 to 2030.
 func TestEveryTransition(t *testing.T) {
 	for _, zone := range zones(t) {
 		t.Run(zone, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// FuzzTransitions makes windows of numbers, and has them compared with the oracle around a transition.
+// FuzzTransitions makes windows from numbers and compares them with the oracle around a transition.
 func FuzzTransitions(f *testing.F) {
 	type transition struct {
 		zone string
@@ -52,7 +52,7 @@ func FuzzTransitions(f *testing.F) {
 	})
 }
 
-// expressionOf makes a cron expression of bits, that happens within each week.
+// expressionOf makes a cron expression from bits. It matches in every week.
 func expressionOf(bits uint64) string {
 	take := func(below uint64) uint64 {
 		taken := bits % below
@@ -79,7 +79,7 @@ func expressionOf(bits uint64) string {
 	return fmt.Sprintf("%s %s * * %s", minute, hour, day)
 }
 
-// FuzzParse reads what nobody would write. What it takes for a window has a future that goes on, and takes no long search.
+// FuzzParse parses any text. Accepted windows must have increasing times, found without a long search.
 func FuzzParse(f *testing.F) {
 	f.Add("0 15 * * 5", "0 7 * * 1", "Europe/Berlin")
 	f.Add("0 0 29 2 *", "0 0 30 2 *", "UTC")

@@ -20,8 +20,8 @@ import (
 	"archive/zip"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// oracle watches a clock minute by minute, as a person would who sits in front of it.
+// oracle watches a clock minute by minute, as a person in front of it would.
 type oracle struct {
 	from, to [5]func(int) bool
 	// shown is the latest time that the clock has shown.
@@ -44,7 +44,8 @@ func newOracle(from, to string, tie Tie, start wall) *oracle {
 	return &oracle{from: fieldsOf(from), to: fieldsOf(to), tie: tie, shown: start.Add(-time.Minute)}
 }
 
-// see takes note of what the clock shows at a moment. Whatever it has skipped happens then; what it shows again does not happen again.
+// see records what the clock shows at an instant. Times that it skipped happen at that instant, and times that it shows
+// again do not happen again.
 func (o *oracle) see(t time.Time, shows wall) {
 	begins, ends := false, false
 	for o.shown.Before(shows) {
@@ -73,7 +74,8 @@ func happens(fields [5]func(int) bool, t wall) bool {
 	return fields[0](t.Minute()) && fields[1](t.Hour()) && day && fields[3](int(t.Month()))
 }
 
-// fieldsOf reads the expressions of these tests: each field is *, */n, n, n-m or a list of numbers, and one of the days is *.
+// fieldsOf parses the expressions of these tests: each field is *, */n, n, n-m or a list of numbers, and one of the two
+// fields for days is *.
 func fieldsOf(expression string) (fields [5]func(int) bool) {
 	number := func(text string) int {
 		n, err := strconv.Atoi(text)
@@ -99,19 +101,25 @@ func fieldsOf(expression string) (fields [5]func(int) bool) {
 	return fields
 }
 
-// tzdata is the database of the Go toolchain, whatever this machine has.
-func tzdata() string { return filepath.Join(runtime.GOROOT(), "lib", "time", "zoneinfo.zip") }
+// tzdata is the database of the Go toolchain, regardless of this machine's.
+var tzdata string
 
 func TestMain(m *testing.M) {
-	if err := os.Setenv("ZONEINFO", tzdata()); err != nil {
+	// With -trimpath, a test does not know where the toolchain is.
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		panic(err)
+	}
+	tzdata = filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")
+	if err := os.Setenv("ZONEINFO", tzdata); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-// zones are the names of all zones, one of those that have the same data.
+// zones are the names of all zones, with one name for zones that have the same data.
 func zones(t testing.TB) []string {
-	archive, err := zip.OpenReader(tzdata())
+	archive, err := zip.OpenReader(tzdata)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +135,7 @@ func zones(t testing.TB) []string {
 	return names
 }
 
-// transitions are the moments between 2024 and 2030 at which the clocks of a zone change.
+// transitions are the instants between 2024 and 2030 at which the clocks of a zone change.
 func transitions(t testing.TB, zone *time.Location) []time.Time {
 	var found []time.Time
 	offset := func(t time.Time) int { _, seconds := t.Zone(); return seconds }
@@ -148,7 +156,8 @@ func transitions(t testing.TB, zone *time.Location) []time.Time {
 	}
 }
 
-// compare has the oracle watch from ten days before a moment to four days after it, and compares the two days on both sides.
+// compare lets the oracle watch from ten days before an instant to four days after it, and compares the two days on
+// both sides.
 func compare(from, to, zoneName string, tie Tie, moment time.Time) error {
 	window, err := Parse(from, to, zoneName, tie)
 	if err != nil {
@@ -176,7 +185,7 @@ func compare(from, to, zoneName string, tie Tie, moment time.Time) error {
 	return nil
 }
 
-// compareNext compares with what the oracle has seen. It has not seen what is after its end.
+// compareNext compares a time with the next one that the oracle has seen. The oracle has seen nothing after its end.
 func compareNext(what string, got time.Time, seen []time.Time, after time.Time) error {
 	next := slices.IndexFunc(seen, func(t time.Time) bool { return t.After(after) })
 	if next >= 0 && !got.Equal(seen[next]) {

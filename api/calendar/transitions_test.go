@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// windows begin and end within the hours in which clocks change, at the same moments too.
+// windows begin and end in the hours in which clocks change, some at the same time.
 var windows = []struct{ from, to string }{
 	{"0 15 * * 5", "0 7 * * 1"},
 	{"30 2 * * *", "30 1 * * *"},
@@ -30,7 +30,7 @@ var windows = []struct{ from, to string }{
 	{"59 23 * * *", "15,45 2 * * *"},
 }
 
-// TestTransitions takes zones that have something of their own. Makefile's fuzz takes all of them.
+// TestTransitions tests zones with unusual transitions. TestEveryTransition tests all zones.
 func TestTransitions(t *testing.T) {
 	for _, zone := range []string{
 		"Europe/Berlin",        // an hour, at 2 and at 3
@@ -42,15 +42,15 @@ func TestTransitions(t *testing.T) {
 		"Australia/Lord_Howe",  // half an hour
 		"Africa/Casablanca",    // around Ramadan
 		"Antarctica/Troll",     // two hours
-		"Asia/Almaty",          // another zone since 2024
-		"America/Nuuk",         // the evening before
+		"Asia/Almaty",          // changed its offset in 2024
+		"America/Nuuk",         // the evening before the other zones
 		"Pacific/Chatham",      // at 2:45
 	} {
 		t.Run(zone, func(t *testing.T) { compareAll(t, zone, 2) })
 	}
 }
 
-// compareAll compares around the transitions of a zone, all of them or as many as are asked for.
+// compareAll compares around the transitions of a zone, at most as many as given.
 func compareAll(t *testing.T, zone string, most int) {
 	location, err := time.LoadLocation(zone)
 	if err != nil {

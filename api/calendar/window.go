@@ -14,11 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package calendar knows windows of time that begin and end by the wall clock of a time zone, once or again and again. It is pure: what it says
-// depends on the window and on the time that is asked about.
+// Package calendar computes windows of time that begin and end by the wall clock of a time zone, once or repeatedly.
+// Its results depend only on the window and the time that is asked about.
 //
-// A beginning or an end within the hour that a clock skips happens when the skip ends. In an hour that a clock goes through twice, it happens at the
-// first pass.
+// If a clock skips the beginning or the end of a window, it happens when the skip ends. If a clock shows it twice, it
+// happens the first time.
 package calendar
 
 import (
@@ -28,13 +28,13 @@ import (
 	"time"
 )
 
-// Tie says what a window does at a moment that is both a beginning and an end.
+// Tie says whether a window begins or ends at a time that is both a beginning and an end.
 type Tie bool
 
 const (
 	// TieEnds ends the window.
 	TieEnds Tie = false
-	// TieBegins begins it.
+	// TieBegins begins the window.
 	TieBegins Tie = true
 )
 
@@ -45,16 +45,16 @@ type Window struct {
 	tie      Tie
 }
 
-// moments are times that a clock on a wall can show.
+// moments are times that a wall clock can show.
 type moments interface {
-	// next returns the first one after a time.
+	// next returns the first of them after a time.
 	next(after wall) (wall, bool)
-	// last returns the last one up to a time.
+	// last returns the last of them at or before a time.
 	last(upTo wall) (wall, bool)
 }
 
-// Parse makes a window of its beginning, its end and the name of its time zone. Both ends are cron expressions of five fields, or both are
-// dates with times of day, such as 2026-12-23T00:00.
+// Parse returns a window with a beginning, an end and the name of a time zone. Both ends are cron expressions of five
+// fields, or both are dates with a time, such as 2026-12-23T00:00.
 func Parse(from, to, timeZone string, tie Tie) (Window, error) {
 	zone, err := loadZone(timeZone)
 	if err != nil {
@@ -62,24 +62,24 @@ func Parse(from, to, timeZone string, tie Tie) (Window, error) {
 	}
 	w := Window{zone: zone, tie: tie}
 	if isDate(from) != isDate(to) {
-		return Window{}, errors.New("from and to must both be cron expressions, or both dates")
+		return Window{}, errors.New("from and to must both be cron expressions, or both dates with a time of day")
 	}
 	if w.from, err = parse(from); err != nil {
-		return Window{}, fmt.Errorf("from: %w", err)
+		return Window{}, fmt.Errorf("from %w", err)
 	}
 	if w.to, err = parse(to); err != nil {
-		return Window{}, fmt.Errorf("to: %w", err)
+		return Window{}, fmt.Errorf("to %w", err)
 	}
 	if w.from == w.to {
-		return Window{}, errors.New("from and to are the same")
+		return Window{}, errors.New("from and to must not be the same")
 	}
 	if begin, ok := w.from.(once); ok && !instantOf(wall(begin), zone).Before(instantOf(wall(w.to.(once)), zone)) {
-		return Window{}, errors.New("it never happens: to is not after from")
+		return Window{}, errors.New("to must be after from")
 	}
 	return w, nil
 }
 
-// loadZone takes names of the tz database alone.
+// loadZone accepts only names of the tz database.
 func loadZone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
@@ -95,7 +95,7 @@ func parse(text string) (moments, error) {
 	return parseCron(text)
 }
 
-// Contains reports whether a moment is within the window. Its beginning is, its end is not.
+// Contains reports whether a time is in the window. The beginning is in the window, and the end is not.
 func (w Window) Contains(t time.Time) bool {
 	latest := latestShown(t, w.zone)
 	begin, begun := w.from.last(latest)
@@ -106,15 +106,15 @@ func (w Window) Contains(t time.Time) bool {
 	if !ended {
 		return true
 	}
-	// Different times in a skipped hour are the same moment.
+	// Different times that the clock skips are the same instant.
 	beginning, ending := instantOf(begin, w.zone), instantOf(end, w.zone)
 	return beginning.After(ending) || bool(w.tie) && beginning.Equal(ending)
 }
 
-// NextFrom returns the first beginning after a moment, whether the window is open then or not. It is zero if there is none.
+// NextFrom returns the first beginning after a time, even if the window is open then. It is zero if there is none.
 func (w Window) NextFrom(after time.Time) time.Time { return w.next(w.from, after) }
 
-// NextTo returns the first end after a moment likewise.
+// NextTo returns the first end after a time. It is zero if there is none.
 func (w Window) NextTo(after time.Time) time.Time { return w.next(w.to, after) }
 
 func (w Window) next(of moments, after time.Time) time.Time {
@@ -125,7 +125,7 @@ func (w Window) next(of moments, after time.Time) time.Time {
 	return instantOf(next, w.zone)
 }
 
-// once is a date with a time of day.
+// once is a single date with a time.
 type once wall
 
 const (
@@ -133,7 +133,7 @@ const (
 	toSeconds = "2006-01-02T15:04:05"
 )
 
-// isDate tells a date from a cron expression, which has spaces.
+// isDate reports whether the text is a date. Cron expressions have spaces.
 func isDate(text string) bool { return strings.Contains(text, "T") && !strings.Contains(text, " ") }
 
 func parseDate(text string) (once, error) {
@@ -143,7 +143,7 @@ func parseDate(text string) (once, error) {
 	}
 	t, err := time.Parse(layout, text)
 	if err != nil {
-		return once{}, errors.New("it must be a date with a time of day, such as 2026-12-23T00:00")
+		return once{}, errors.New("must be a date with a time of day, such as 2026-12-23T00:00")
 	}
 	return once(t), nil
 }

@@ -85,28 +85,28 @@ func TestAWindowOfDatesHasAnEnd(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	const notCron = "it must be a cron expression of five fields, without a time zone: use timeZone"
-	const outOfLimits = "it must be a cron expression of five fields, with numbers within their limits"
+	const notCron = "must be a cron expression of five fields, without a time zone: use timeZone"
+	const outOfLimits = "must be a cron expression of five fields, with numbers within their limits"
 	for _, test := range []struct{ name, from, to, zone, want string }{
 		{"a zone that doesn't exist", "0 0 * * 1", "0 0 * * 2", "Mars/Phobos", "timeZone must be a name of the tz database, such as Europe/Berlin"},
 		{"the zone of the machine", "0 0 * * 1", "0 0 * * 2", "Local", "timeZone must be a name of the tz database, such as Europe/Berlin"},
 		{"a file beside the zones", "0 0 * * 1", "0 0 * * 2", "../passwd", "timeZone must be a name of the tz database, such as Europe/Berlin"},
-		{"a cron expression with a zone", "CRON_TZ=UTC 0 0 * * 1", "0 0 * * 2", "", "from: " + notCron},
-		{"a zone that makes the parser panic", "TZ=0", "0 0 * * 2", "", "from and to must both be cron expressions, or both dates"},
-		{"an interval", "0 0 * * 1", "@every 1h", "", "to: " + notCron},
-		{"a descriptor", "@daily", "0 0 * * 2", "", "from: " + notCron},
-		{"six fields", "0 0 0 * * 1", "0 0 * * 2", "", "from: " + outOfLimits},
-		{"an hour that no clock has", "0 24 * * 1", "0 0 * * 2", "", "from: " + outOfLimits},
-		{"no text", "", "0 0 * * 2", "", "from: " + outOfLimits},
-		{"a cron expression and a date", "0 0 * * 1", "2026-12-23T00:00", "", "from and to must both be cron expressions, or both dates"},
-		{"a date that no calendar has", "2026-02-30T00:00", "2026-03-01T00:00", "", "from: it must be a date with a time of day, such as 2026-12-23T00:00"},
-		{"a date with a zone", "2026-02-20T00:00Z", "2026-03-01T00:00", "", "from: it must be a date with a time of day, such as 2026-12-23T00:00"},
-		{"a day that no month has", "0 0 31 2,4 *", "0 0 * * 2", "", "from: it never happens: no month of these has such a day"},
-		{"an end that no month has", "0 0 * * 1", "0 0 30 2 *", "", "to: it never happens: no month of these has such a day"},
-		{"an end that is the beginning", "0 0 * * 1", "0 0 * * 1", "", "from and to are the same"},
-		{"an end that is the beginning, written otherwise", "0 0 * * 1", "00  0 * * MON", "", "from and to are the same"},
-		{"a date before the beginning", "2026-12-23T00:00", "2026-12-22T00:00", "", "it never happens: to is not after from"},
-		{"dates within a skipped hour", "2026-03-29T02:10", "2026-03-29T02:40", "Europe/Berlin", "it never happens: to is not after from"},
+		{"a cron expression with a zone", "CRON_TZ=UTC 0 0 * * 1", "0 0 * * 2", "", "from " + notCron},
+		{"a zone that makes the parser panic", "TZ=0", "0 0 * * 2", "", "from and to must both be cron expressions, or both dates with a time of day"},
+		{"an interval", "0 0 * * 1", "@every 1h", "", "to " + notCron},
+		{"a descriptor", "@daily", "0 0 * * 2", "", "from " + notCron},
+		{"six fields", "0 0 0 * * 1", "0 0 * * 2", "", "from " + outOfLimits},
+		{"an hour that no clock has", "0 24 * * 1", "0 0 * * 2", "", "from " + outOfLimits},
+		{"no text", "", "0 0 * * 2", "", "from " + outOfLimits},
+		{"a cron expression and a date", "0 0 * * 1", "2026-12-23T00:00", "", "from and to must both be cron expressions, or both dates with a time of day"},
+		{"a date that no calendar has", "2026-02-30T00:00", "2026-03-01T00:00", "", "from must be a date with a time of day, such as 2026-12-23T00:00"},
+		{"a date with a zone", "2026-02-20T00:00Z", "2026-03-01T00:00", "", "from must be a date with a time of day, such as 2026-12-23T00:00"},
+		{"a day that no month has", "0 0 31 2,4 *", "0 0 * * 2", "", "from never happens: none of its months has such a day"},
+		{"an end that no month has", "0 0 * * 1", "0 0 30 2 *", "", "to never happens: none of its months has such a day"},
+		{"an end that is the beginning", "0 0 * * 1", "0 0 * * 1", "", "from and to must not be the same"},
+		{"an end that is the beginning, written otherwise", "0 0 * * 1", "00  0 * * MON", "", "from and to must not be the same"},
+		{"a date before the beginning", "2026-12-23T00:00", "2026-12-22T00:00", "", "to must be after from"},
+		{"dates within a skipped hour", "2026-03-29T02:10", "2026-03-29T02:40", "Europe/Berlin", "to must be after from"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse(test.from, test.to, test.zone, TieEnds)

@@ -236,7 +236,7 @@ func promotion(text string) (value, problem string) {
 	}
 	rest := strings.TrimLeft(text[decoder.InputOffset():], blanks)
 	if rest != "" && rest[0] != '#' {
-		return "", "the marker's comment goes on after its JSON object"
+		return "", "the marker's comment has text after its JSON object"
 	}
 	value, ok := object[setter].(string)
 	if !ok {

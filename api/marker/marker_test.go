@@ -367,7 +367,7 @@ func TestSetRefuses(t *testing.T) {
 		{"a marker without braces", "tag: v1 # $promotion: default:podinfo:prod\n", "", "app.yaml:1: the marker is not a JSON object"},
 		{"a broken marker above", "# {\"$promotion\": default:podinfo:prod}\ntag: v1\n", "", "app.yaml:1: the marker is not a JSON object"},
 		{"a marker whose value is a list", "tag: v1 # {\"$promotion\": [\"default:podinfo:prod\"]}\n", "", `app.yaml:1: the marker's "$promotion" is not a string`},
-		{"a marker that goes on", "tag: v1 # M! please\n", "", "app.yaml:1: the marker's comment goes on after its JSON object"},
+		{"a marker that goes on", "tag: v1 # M! please\n", "", "app.yaml:1: the marker's comment has text after its JSON object"},
 		{"an unknown part", "tag: v1 # " + part("sha") + "\n", gitRev, `app.yaml:1: the marker's part "sha" is unknown: use tag, digest or commit`},
 		{"an empty part", "tag: v1 # " + part("") + "\n", gitRev, `app.yaml:1: the marker's part "" is unknown`},
 		{"a part in capitals", "tag: v1 # " + part("Tag") + "\n", gitRev, `app.yaml:1: the marker's part "Tag" is unknown`},

@@ -26,51 +26,52 @@ import (
 )
 
 const (
-	// GatesOpenCondition on a Flux source is True while its gates let new artifacts out.
+	// GatesOpenCondition on a Flux source is True while its gates allow new artifacts.
 	GatesOpenCondition = "GatesOpen"
 
-	// NewArtifactsBlocked follows the evaluation in the message of each condition GatesOpen that is False.
+	// NewArtifactsBlocked follows the evaluation in the message of GatesOpen=False.
 	NewArtifactsBlocked = "; new artifacts are blocked"
 
-	// AllGatesOpenReason says that every referenced gate is open, or that none is referenced.
+	// AllGatesOpenReason means that every referenced gate is open, or that none is referenced.
 	AllGatesOpenReason = "AllGatesOpen"
-	// OneGateOpenReason says that 'oneOf' is required and a gate is open.
+	// OneGateOpenReason means that 'oneOf' is required and a gate is open.
 	OneGateOpenReason = "OneGateOpen"
-	// GateClosedReason says that a gate which would have to be open is closed.
+	// GateClosedReason means that a required gate is closed.
 	GateClosedReason = "GateClosed"
-	// GateNotFoundReason says that a gate which would have to be open does not exist.
+	// GateNotFoundReason means that a required gate does not exist.
 	GateNotFoundReason = "GateNotFound"
-	// AccessDeniedReason says that a gate which would have to be open is one of another namespace, and may not be referred to.
+	// AccessDeniedReason means that access to a required gate in another namespace is denied.
 	AccessDeniedReason = acl.AccessDeniedReason
 
-	// HoldFailedReason says that the gates of a source are closed but its hold could not be placed.
+	// HoldFailedReason means that the gates of a source are closed but suspending it failed.
 	HoldFailedReason = "HoldFailed"
-	// ReleaseFailedReason says that the gates of a source are open but its hold could not be released.
+	// ReleaseFailedReason means that the gates of a source are open but releasing it failed.
 	ReleaseFailedReason = "ReleaseFailed"
 )
 
-// Evaluation is what a set of gates amounts to at a moment.
+// Evaluation is the state of a set of gates at a time.
 // +kubebuilder:object:generate=false
 type Evaluation struct {
-	// Open reports whether the gates let new things through.
+	// Open reports whether the gates allow new revisions.
 	Open bool
 	// Reason is one of AllGatesOpenReason, OneGateOpenReason, GateClosedReason, GateNotFoundReason, AccessDeniedReason.
 	Reason string
-	// Message names the gates that were inspected with their states, those that hold things back first. Gates that don't fit into
-	// 10,000 characters are counted instead.
+	// Message names the evaluated gates with their states, blocking gates first. Gates that don't fit into 10,000
+	// characters are counted instead.
 	Message string
-	// NextChange is when the first one of the gates opens or closes by itself: the message is of the past then. It is zero if none does.
+	// NextChange is when the first of the gates opens or closes by itself, which outdates the message. It is zero if
+	// none does.
 	NextChange time.Time
-	// NextTransition is NextChange if Open is another one from then on, and else zero.
+	// NextTransition is NextChange if Open changes at that time, else zero.
 	NextTransition time.Time
 }
 
-// maxMessage, in characters, leaves a condition, which may have 32768, room for two sets of gates and for what else went wrong.
+// maxMessage, in characters, leaves room in a condition of 32,768 for two sets of gates and for other errors.
 const maxMessage = 10000
 
-// Evaluate decides whether the referenced gates are open at a moment. It is the one place that does: both controllers and the CLI call it.
-// A reference that found doesn't have counts as a missing gate. A gate that is missing, or that may not be referred to, is never
-// open. No references, nil included, is open.
+// Evaluate decides whether the referenced gates are open at a time. Both controllers and the CLI call it. A reference
+// that is not in found counts as a missing gate. A gate that is missing, or to which access is denied, is never open.
+// No references, including nil, count as open.
 func Evaluate(refs *GateReferences, found Found, now time.Time) Evaluation {
 	if refs == nil || len(refs.Refs) == 0 {
 		return Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"}
@@ -88,9 +89,9 @@ func evaluate(refs *GateReferences, found Found, now time.Time) Evaluation {
 	for _, ref := range refs.Refs {
 		switch finding := found[ref]; {
 		case finding.Denied != "":
-			denied = append(denied, fmt.Sprintf("gate %s may not be referred to: %s", ref, finding.Denied))
+			denied = append(denied, fmt.Sprintf("gate %s: access denied: %s", ref, finding.Denied))
 		case finding.Gate == nil:
-			missing = append(missing, fmt.Sprintf("gate %s does not exist", ref))
+			missing = append(missing, fmt.Sprintf("gate %s not found", ref))
 		default:
 			state := finding.Gate.StateAt(now)
 			next = earlier(next, state.Until)

@@ -72,20 +72,20 @@ func TestEvaluate(t *testing.T) {
 			name:  "a missing gate among all closes",
 			refs:  references(RequireAll, "a", "b"),
 			found: Found{"a": {Gate: open}},
-			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b does not exist; gate a is open"},
+			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b not found; gate a is open"},
 		},
 		{
 			name:  "a gate that was looked for and is nil is missing",
 			refs:  references(RequireAll, "a"),
 			found: Found{"a": {Gate: nil}},
-			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate a does not exist"},
+			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate a not found"},
 		},
 		{
-			name:  "a missing gate is told before a closed one",
+			name:  "a missing gate is named before a closed one",
 			refs:  references(RequireAll, "a", "b", "c"),
 			found: Found{"a": {Gate: open}, "b": {Gate: closed}},
 			want: Evaluation{Reason: GateNotFoundReason,
-				Message: "gate c does not exist; gate b is closed; gate a is open"},
+				Message: "gate c not found; gate b is closed; gate a is open"},
 		},
 		{
 			name:  "without a requirement all gates are required",
@@ -94,7 +94,7 @@ func TestEvaluate(t *testing.T) {
 			want:  Evaluation{Reason: GateClosedReason, Message: "gate b is closed; gate a is open"},
 		},
 		{
-			name:  "a requirement that is not known opens no more than all does",
+			name:  "an unknown requirement opens no more than all does",
 			refs:  references("any", "a", "b"),
 			found: Found{"a": {Gate: open}, "b": {Gate: closed}},
 			want:  Evaluation{Reason: GateClosedReason, Message: "gate b is closed; gate a is open"},
@@ -106,11 +106,11 @@ func TestEvaluate(t *testing.T) {
 			want:  Evaluation{Open: true, Reason: OneGateOpenReason, Message: "gate b is open; gate a is closed"},
 		},
 		{
-			name:  "under oneOf an open gate opens although another one is missing, which is told",
+			name:  "under oneOf an open gate opens although another one is missing, which is named",
 			refs:  references(RequireOneOf, "a", "b", "c"),
 			found: Found{"b": {Gate: open}, "c": {Gate: closed}},
 			want: Evaluation{Open: true, Reason: OneGateOpenReason,
-				Message: "gate b is open; gate a does not exist; gate c is closed"},
+				Message: "gate b is open; gate a not found; gate c is closed"},
 		},
 		{
 			name:  "oneOf closed gates is closed",
@@ -122,31 +122,31 @@ func TestEvaluate(t *testing.T) {
 			name:  "oneOf a closed and a missing gate is closed for the missing one",
 			refs:  references(RequireOneOf, "a", "b"),
 			found: Found{"a": {Gate: closed}},
-			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b does not exist; gate a is closed"},
+			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b not found; gate a is closed"},
 		},
 		{
-			name:  "a gate that may not be referred to closes, and is told before a closed one",
+			name:  "a gate to which access is denied closes, and is named before a closed one",
 			refs:  references(RequireAll, "a", "b", "ops/c"),
 			found: Found{"a": {Gate: open}, "b": {Gate: closed}, "ops/c": {Denied: "not allowed"}},
 			want: Evaluation{Reason: AccessDeniedReason,
-				Message: "gate ops/c may not be referred to: not allowed; gate b is closed; gate a is open"},
+				Message: "gate ops/c: access denied: not allowed; gate b is closed; gate a is open"},
 		},
 		{
-			name:  "a missing gate is told before one that may not be referred to",
+			name:  "a missing gate is named before one to which access is denied",
 			refs:  references(RequireAll, "ops/c", "a"),
 			found: Found{"ops/c": {Denied: "not allowed"}},
 			want: Evaluation{Reason: GateNotFoundReason,
-				Message: "gate a does not exist; gate ops/c may not be referred to: not allowed"},
+				Message: "gate a not found; gate ops/c: access denied: not allowed"},
 		},
 		{
-			name:  "under oneOf an open gate opens although another one may not be referred to, which is told",
+			name:  "under oneOf an open gate opens although access to another one is denied, which is named",
 			refs:  references(RequireOneOf, "ops/c", "a"),
 			found: Found{"a": {Gate: open}, "ops/c": {Denied: "not allowed"}},
 			want: Evaluation{Open: true, Reason: OneGateOpenReason,
-				Message: "gate a is open; gate ops/c may not be referred to: not allowed"},
+				Message: "gate a is open; gate ops/c: access denied: not allowed"},
 		},
 		{
-			name:  "a gate's reason is told with its state",
+			name:  "a gate's reason is given with its state",
 			refs:  references(RequireAll, "a", "b"),
 			found: Found{"a": {Gate: gate(true, "release week")}, "b": {Gate: gate(false, "signed off")}},
 			want: Evaluation{Reason: GateClosedReason,
@@ -182,7 +182,7 @@ func TestAMessageFitsIntoACondition(t *testing.T) {
 	}
 	g := NewWithT(t)
 	message := Evaluate(refs, found, noon).Message
-	// A HelmChart has its own gates and those of its HelmRepository, and the condition says what else went wrong.
+	// A HelmChart has its own gates and those of its HelmRepository, and its condition may contain an error too.
 	g.Expect(2 * utf8.RuneCountInString(message)).To(BeNumerically("<", condition-2000))
 	g.Expect(message).To(HavePrefix("gate "+string(refs.Refs[maxReferences-1])+" is closed"), "what holds things back comes first")
 	named := strings.Count(message, " is ")

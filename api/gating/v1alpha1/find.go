@@ -23,31 +23,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Found maps references, as they are written, to what they were found to name.
+// Found maps references to what they refer to.
 // +kubebuilder:object:generate=false
 type Found map[GateReference]Finding
 
-// Finding is what a reference was found to name: a gate, or nothing.
+// Finding is what a reference refers to: a gate, or nothing.
 // +kubebuilder:object:generate=false
 type Finding struct {
-	// Gate is the one named. It is nil if it does not exist, or may not be referred to.
+	// Gate is nil if it was not found, or if access to it is denied.
 	Gate *Gate
-	// Denied says why the gate may not be referred to. It is empty if it may.
+	// Denied says why access to the gate is denied. It is empty if access is allowed.
 	Denied string
 }
 
-// Finder looks gates up and decides who may refer to them.
+// Finder finds gates and decides who may refer to them.
 // +kubebuilder:object:generate=false
 type Finder struct {
 	// Gate returns the gate with the name, or nil if there is none.
 	Gate func(types.NamespacedName) (*Gate, error)
-	// NamespaceLabels returns the labels of a namespace. They are what a gate's spec.accessFrom selects by.
+	// NamespaceLabels returns the labels of a namespace, by which a gate's spec.accessFrom selects.
 	NamespaceLabels func(namespace string) (map[string]string, error)
-	// NoCrossNamespaceRefs denies gates of other namespaces, whatever their spec.accessFrom says.
+	// NoCrossNamespaceRefs denies access to gates in other namespaces, regardless of their spec.accessFrom.
 	NoCrossNamespaceRefs bool
 }
 
-// Find looks up the gates that an object in the namespace refers to. An error is one of the functions of the Finder.
+// Find returns the gates that an object in the namespace refers to. Errors come from the functions of the Finder.
 func (f Finder) Find(namespace string, refs []GateReference) (Found, error) {
 	found := Found{}
 	for _, ref := range refs {
@@ -56,7 +56,7 @@ func (f Finder) Find(namespace string, refs []GateReference) (Found, error) {
 		}
 		finding, err := f.find(namespace, ref.NamespacedName(namespace))
 		if err != nil {
-			return nil, fmt.Errorf("looking for gate %s: %w", ref, err)
+			return nil, fmt.Errorf("getting gate %s: %w", ref, err)
 		}
 		found[ref] = finding
 	}
@@ -84,8 +84,8 @@ func (f Finder) find(namespace string, name types.NamespacedName) (Finding, erro
 	return Finding{Gate: gate}, nil
 }
 
-// allowsAccessFrom decides as Flux does of its own objects: by any of the selectors, and one without labels selects every
-// namespace.
+// allowsAccessFrom decides as Flux does for its own objects: any of the selectors may match, and a selector without
+// labels matches every namespace.
 func (g *Gate) allowsAccessFrom(namespaceLabels labels.Set) bool {
 	if g.Spec.AccessFrom == nil {
 		return false

@@ -31,36 +31,37 @@ const (
 	OpenReason = "Open"
 	// ClosedReason is the reason of OpenCondition while the gate is closed.
 	ClosedReason = "Closed"
-	// InvalidWindowsReason says that the windows of a gate are not such as ever begin and end, so that the gate is closed.
+	// InvalidWindowsReason means that the gate has an invalid window, so it is closed.
 	InvalidWindowsReason = "InvalidWindows"
 )
 
 // GateSpec is the desired state of a Gate.
 type GateSpec struct {
-	// Closed is the gate's switch: while it is true, whatever refers to the gate is held back.
+	// Closed is the gate's switch. While it is true, the gate holds everything that refers to it.
 	// +required
 	Closed bool `json:"closed"`
 
-	// ClosedDuring are times in which the gate is closed too, whatever the switch says.
+	// ClosedDuring are the windows in which the gate is closed, regardless of the switch.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	ClosedDuring []Window `json:"closedDuring,omitempty"`
 
-	// OpenDuring are the only times in which the gate is open, if there are any. It is closed outside of all of them.
+	// OpenDuring are the only windows in which the gate is open. If it is empty, the gate is open outside closedDuring.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	OpenDuring []Window `json:"openDuring,omitempty"`
 
-	// Override is an exception from the switch and the windows, that ends by itself.
+	// Override is a temporary exception from the switch and the windows.
+	// +structType=atomic
 	// +optional
 	Override *Override `json:"override,omitempty"`
 
-	// AccessFrom selects the namespaces whose objects may refer to this gate, as '<namespace>/<name>'. By default, those of the
-	// gate's own namespace alone may. A selector without labels selects every namespace.
+	// AccessFrom selects the namespaces whose objects may refer to this gate, as '<namespace>/<name>'. By default, only
+	// objects in the gate's own namespace may. A selector without labels selects every namespace.
 	// +optional
 	AccessFrom *acl.AccessFrom `json:"accessFrom,omitempty"`
 }
@@ -71,60 +72,69 @@ type GateStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions of the Gate: 'Ready', 'Open', and 'Stalled' if its windows are invalid.
+	// Conditions of the Gate: 'Ready', 'Open', and 'Stalled' if a window is invalid.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// LastTransitionTime is when the gate was last seen to open or close.
+	// LastTransitionTime is when the gate last opened or closed.
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// NextTransitionTime is when the gate opens or closes by itself next. It is absent if it does not. New artifacts of sources that require this
-	// gate are refused from the closing that was announced here on, whether or not a controller runs.
+	// NextTransitionTime is when the gate next opens or closes by itself. It is absent if it doesn't. New artifacts of
+	// sources that require this gate are blocked from an announced closing on, even if no controller runs.
 	// +optional
 	NextTransitionTime *metav1.Time `json:"nextTransitionTime,omitempty"`
 
-	// Reason is what the annotation 'gating.toolkit.fluxcd.io/reason' gave as the reason, or the override in force, on one line of at most 200
-	// characters. It is empty if there is none, or if that is of an earlier turn of the gate.
+	// Reason is why the gate is open or closed: the annotation 'gating.toolkit.fluxcd.io/reason', or the reason of the
+	// current override, on one line of at most 200 characters. It is empty if there is none, or if it belongs to an
+	// earlier state.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// Sources is how many Flux sources name this gate.
+	// TurnedBy is who changed the switch or set the current override: the user in the annotation
+	// 'gating.toolkit.fluxcd.io/turned-by' if one entry of the managed fields owns both, else the field manager. It is
+	// empty while windows decide.
+	// +optional
+	TurnedBy string `json:"turnedBy,omitempty"`
+
+	// Sources is the number of Flux sources that refer to this gate.
 	// +kubebuilder:default=0
 	// +optional
 	Sources int32 `json:"sources"`
 
-	// Held is how many of these sources, and of the promotions that name this gate, are held back now, by this gate or by another one that they
-	// name.
+	// Held is the number of sources and promotions that refer to this gate and are held, by it or by another gate.
 	// +kubebuilder:default=0
 	// +optional
 	Held int32 `json:"held"`
 
-	// HeldPromotions is how many of what is held are promotions.
+	// HeldPromotions is the number of promotions in held.
 	// +kubebuilder:default=0
 	// +optional
 	HeldPromotions int32 `json:"heldPromotions"`
 
-	// Pending is how many of these sources and promotions have yet to follow their gates: to be held or, once the gates are open, to go on.
+	// Pending is the number of sources and promotions that have not followed their gates yet.
 	// +kubebuilder:default=0
 	// +optional
 	Pending int32 `json:"pending"`
 
-	// Refused is how many of these sources should be held but are not, because setting their spec.suspend failed. Their condition
-	// 'GatesOpen' says why. The backstop alone keeps their new artifacts back.
+	// Refused is the number of sources that should be held but are not, because setting their spec.suspend failed.
+	// Their condition 'GatesOpen' says why. The backstop still blocks their new artifacts.
 	// +kubebuilder:default=0
 	// +optional
 	Refused int32 `json:"refused"`
 
-	// Pipelines is how many Pipelines name this gate as a precondition of a promotion.
+	// Pipelines is the number of Pipelines with promotions that refer to this gate.
 	// +kubebuilder:default=0
 	// +optional
 	Pipelines int32 `json:"pipelines"`
 }
 
-// Gate is an open or closed point of control. Flux sources and Pipelines name the gates that hold them back while closed.
+// HeldSources is the number of sources in Held.
+func (s *GateStatus) HeldSources() int32 { return s.Held - s.HeldPromotions }
+
+// Gate is an open or closed point of control. A closed gate holds the Flux sources and promotions that refer to it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=sluice,shortName=gt
@@ -134,6 +144,7 @@ type GateStatus struct {
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.nextTransitionTime`
 // +kubebuilder:printcolumn:name="Held",type=integer,JSONPath=`.status.held`
 // +kubebuilder:printcolumn:name="Refused",type=integer,JSONPath=`.status.refused`
+// +kubebuilder:printcolumn:name="Turned-By",type=string,JSONPath=`.status.turnedBy`,priority=1
 // +kubebuilder:printcolumn:name="Sources",type=integer,JSONPath=`.status.sources`,priority=1
 // +kubebuilder:printcolumn:name="Pipelines",type=integer,JSONPath=`.status.pipelines`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`

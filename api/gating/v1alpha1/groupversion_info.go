@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package v1alpha1 holds the Gate API of gating.toolkit.fluxcd.io and the pure functions that give it meaning.
+// Package v1alpha1 contains the Gate API of gating.toolkit.fluxcd.io and the pure functions that evaluate it.
 // +kubebuilder:object:generate=true
 // +groupName=gating.toolkit.fluxcd.io
 package v1alpha1

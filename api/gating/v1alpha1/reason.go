@@ -23,24 +23,20 @@ import (
 )
 
 const (
-	// ReasonAnnotation on a Gate says in a person's words why it is open or closed.
-	// Every message about the gate carries it.
+	// ReasonAnnotation on a Gate says why it is open or closed. Every message about the gate contains it.
 	ReasonAnnotation = "gating.toolkit.fluxcd.io/reason"
 
-	// HoldingManager is the field manager in whose name gate-controller holds sources.
+	// HoldingManager is the field manager that gate-controller holds sources with.
 	HoldingManager = "gate-controller"
 
-	// TurningManager is the field manager of the Flux CLI's plugin. It applies the reason for turning a gate together with the switch.
+	// TurningManager is the field manager of the Flux CLI plugin. It applies the reason together with the switch.
 	TurningManager = "flux"
 )
 
-var (
-	closedPath = fieldpath.MakePathOrDie("spec", "closed")
-	reasonPath = fieldpath.MakePathOrDie("metadata", "annotations", ReasonAnnotation)
-)
+var reasonPath = fieldpath.MakePathOrDie("metadata", "annotations", ReasonAnnotation)
 
-// Reason returns what ReasonAnnotation says, on one line and cut to 200 characters so that any annotation fits into the
-// messages that quote it. It is empty when nobody gave a reason, and when TurningManager gave it for an earlier turn of the gate.
+// Reason returns ReasonAnnotation on one line, cut to 200 characters so that it fits into the messages that contain it.
+// It is empty if there is none, or if TurningManager gave it for an earlier state of the gate.
 func (g *Gate) Reason() string {
 	if g.turnedSince() {
 		return ""
@@ -48,15 +44,14 @@ func (g *Gate) Reason() string {
 	return plaintext.Cut(plaintext.Line(g.Annotations[ReasonAnnotation]), 200)
 }
 
-// turnedSince reports whether somebody has turned the gate since TurningManager gave a reason, such as Flux, by what Git says. Whoever sets the
-// switch to something else takes its ownership, and leaves that of the reason.
+// turnedSince reports whether someone else, such as Flux, has changed the switch since TurningManager gave a reason.
+// They took over the ownership of the switch, but not that of the reason.
 func (g *Gate) turnedSince() bool {
 	for _, entry := range g.ManagedFields {
-		if entry.Manager != TurningManager || entry.FieldsV1 == nil {
+		if entry.Manager != TurningManager {
 			continue
 		}
-		var fields fieldpath.Set
-		if err := fields.FromJSON(entry.FieldsV1.GetRawReader()); err == nil && fields.Has(reasonPath) && !fields.Has(closedPath) {
+		if fields := fieldsOf(entry); fields.Has(reasonPath) && !fields.Has(closedPath) {
 			return true
 		}
 	}

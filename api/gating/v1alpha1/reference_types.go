@@ -26,39 +26,41 @@ import (
 )
 
 const (
-	// GatesAnnotation on a Flux source names its gates, separated by commas, where the source's CRD has no spec.gates.
+	// GatesAnnotation on a Flux source names its gates, separated by commas. It is used if the source has no
+	// spec.gates.
 	GatesAnnotation = "gating.toolkit.fluxcd.io/gates"
 	// RequireAnnotation goes with GatesAnnotation: 'all' (default) or 'oneOf'.
 	RequireAnnotation = "gating.toolkit.fluxcd.io/require"
 
-	// InheritedGatesAnnotation is written on a HelmChart: the gates of its HelmRepository, which hold it too.
+	// InheritedGatesAnnotation on a HelmChart names the gates of its HelmRepository, which hold the chart too.
+	// gate-controller sets it.
 	InheritedGatesAnnotation = "gating.toolkit.fluxcd.io/inherited-gates"
-	// GatedByAnnotation is written on a source that has gates in its spec, and on a HelmChart whose HelmRepository does; its value
-	// is GatedBySpec. It is how a source is known to have had gates after the CRD lost the field.
+	// GatedByAnnotation marks a source with gates in its spec, and a HelmChart whose HelmRepository has them there.
+	// gate-controller sets it to GatedBySpec. It shows that a source had gates after its CRD lost the field.
 	GatedByAnnotation = "gating.toolkit.fluxcd.io/gated-by"
 	// GatedBySpec is the value of GatedByAnnotation.
 	GatedBySpec = "spec.gates"
 )
 
-// Requirement says how many of the referenced gates must be open.
+// Requirement is how many of the referenced gates must be open.
 // +kubebuilder:validation:Enum=all;oneOf
 type Requirement string
 
 const (
-	// RequireAll asks for every gate to be open.
+	// RequireAll requires every gate to be open.
 	RequireAll Requirement = "all"
-	// RequireOneOf asks for at least one gate to be open.
+	// RequireOneOf requires at least one gate to be open.
 	RequireOneOf Requirement = "oneOf"
 )
 
-// GateReference is the name of a Gate in the namespace of the object that refers to it, or '<namespace>/<name>' of a Gate in
-// another one whose spec.accessFrom allows that.
+// GateReference is the name of a Gate in the namespace of the object that refers to it, or '<namespace>/<name>' of a
+// Gate in another namespace whose spec.accessFrom allows access.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=317
 // +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`
 type GateReference string
 
-// NamespacedName returns the full name of the gate that an object in the namespace refers to.
+// NamespacedName returns the full name of the gate for a reference of an object in the namespace.
 func (r GateReference) NamespacedName(namespace string) types.NamespacedName {
 	if other, name, found := strings.Cut(string(r), "/"); found {
 		return types.NamespacedName{Namespace: other, Name: name}
@@ -66,34 +68,33 @@ func (r GateReference) NamespacedName(namespace string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: string(r)}
 }
 
-// GateReferences names the gates that hold an object back, and how many of them must be open.
+// GateReferences names the gates that hold an object, and how many of them must be open.
 type GateReferences struct {
-	// Require is 'all' when every gate must be open (the default), or 'oneOf' when a single open gate is enough.
+	// Require is 'all' if every gate must be open (the default), or 'oneOf' if one open gate is enough.
 	// +kubebuilder:default=all
 	// +optional
 	Require Requirement `json:"require,omitempty"`
 
-	// Refs are the names of the gates, in the namespace of the object that refers to them, or '<namespace>/<name>' of gates whose
-	// spec.accessFrom allows that. Without any, nothing is held back.
+	// Refs are the names of gates in the namespace of the object, or '<namespace>/<name>' of gates in other namespaces
+	// whose spec.accessFrom allows access. If it is empty, nothing is held.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Refs []GateReference `json:"refs,omitempty"`
 }
 
-// Name reports whether the gate is among those that an object in the namespace refers to. No references name none.
+// Name reports whether an object in the namespace refers to the gate. A nil GateReferences refers to none.
 func (r *GateReferences) Name(gate types.NamespacedName, namespace string) bool {
 	return r != nil && slices.ContainsFunc(r.Refs, func(ref GateReference) bool { return ref.NamespacedName(namespace) == gate })
 }
 
-// maxReferences is how many gates an object can refer to, by its spec or by annotations.
+// maxReferences is how many gates an object can refer to, in its spec or by annotations.
 const maxReferences = 64
 
 var validReference = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
-// ReferencesFromAnnotations reads GatesAnnotation and RequireAnnotation. It returns nil when the first is absent or empty.
-// The error says what to write instead when they don't say which gates must be open: an annotation that can't be understood
-// is not the same as none.
+// ReferencesFromAnnotations reads GatesAnnotation and RequireAnnotation. It returns nil if the first is absent or
+// empty. If they are invalid, it returns an error that says what to write.
 func ReferencesFromAnnotations(annotations map[string]string) (*GateReferences, error) {
 	list := strings.TrimSpace(annotations[GatesAnnotation])
 	if list == "" {

@@ -18,18 +18,18 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// SourceGroupVersion is that of the sources that gates can hold back.
+// SourceGroupVersion is the group and version of the sources that gates can hold.
 var SourceGroupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
-// The kinds of Flux's sources that gates can hold back.
+// The kinds of Flux sources that gates can hold.
 const (
 	GitRepositoryKind = "GitRepository"
 	OCIRepositoryKind = "OCIRepository"
 	BucketKind        = "Bucket"
-	// HelmRepositoryKind is the kind whose gates its HelmCharts inherit.
+	// HelmCharts inherit the gates of their HelmRepository.
 	HelmRepositoryKind = "HelmRepository"
 	HelmChartKind      = "HelmChart"
 )
 
-// SourceKinds are all kinds of sources that gates can hold back.
+// SourceKinds are all kinds of sources that gates can hold.
 var SourceKinds = []string{GitRepositoryKind, OCIRepositoryKind, BucketKind, HelmRepositoryKind, HelmChartKind}

@@ -18,41 +18,46 @@ package v1alpha1
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-toolkit/sluice/api/calendar"
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
 
-// State is what a gate is at a moment.
+// State is the state of a gate at a time.
 // +kubebuilder:object:generate=false
 type State struct {
-	// Closed tells whether the gate holds back what names it.
+	// Closed reports whether the gate is closed.
 	Closed bool
-	// Cause names what has decided, such as 'by window weekend'. It is empty if the switch has.
+	// Cause is why, such as 'by window weekend'. It is empty if the switch decides.
 	Cause string
-	// Reason is what people gave as the reason, on one line of at most 200 characters.
+	// By is who changed the switch or set the override that decides. It is empty if a window decides.
+	By Turner
+	// Reason is the reason that a person gave, on one line of at most 200 characters.
 	Reason string
-	// Until is when the gate opens or closes by itself. It is zero if it does not, or if that lies behind too many windows.
+	// Until is when the gate opens or closes by itself. It is zero if it doesn't, or if that comes after too many
+	// windows.
 	Until time.Time
-	// Invalid is what is wrong with the gate's windows; nil if nothing is. Such a gate is closed, but for its override.
+	// Invalid is the error of an invalid window. It is nil if all are valid. A gate with an invalid window is
+	// closed, unless its override opens it.
 	Invalid error
 }
 
-// Change is a moment at which a gate opens or closes by itself.
+// Change is a time at which a gate opens or closes by itself.
 // +kubebuilder:object:generate=false
 type Change struct {
-	// At is the moment.
+	// At is the time of the change.
 	At time.Time
-	// Closed tells whether the gate is closed from then on.
+	// Closed reports whether the gate is closed after the change.
 	Closed bool
-	// Cause is that of the State from then on.
+	// Cause is State.Cause after the change.
 	Cause string
 }
 
 const (
 	byOverride  = "by override"
-	outsideOpen = "outside of its open windows"
+	outsideOpen = "outside its open windows"
 )
 
 // IsTimed reports whether the gate may open or close by itself.
@@ -60,19 +65,58 @@ func (g *Gate) IsTimed() bool {
 	return g.Spec.Override != nil || len(g.Spec.ClosedDuring) > 0 || len(g.Spec.OpenDuring) > 0
 }
 
-// StateAt returns what the gate is at a moment. It depends on the spec, the annotations and the moment alone, so that whoever asks gets the same
-// answer.
+// TimeZones returns the time zones of the gate's windows, each once, in their order. It omits those that are unknown.
+func (g *Gate) TimeZones() []*time.Location {
+	var zones []*time.Location
+	for _, window := range slices.Concat(g.Spec.ClosedDuring, g.Spec.OpenDuring) {
+		zone, err := time.LoadLocation(window.TimeZone) // UTC if it is empty
+		if err == nil && !slices.ContainsFunc(zones, func(known *time.Location) bool { return known.String() == zone.String() }) {
+			zones = append(zones, zone)
+		}
+	}
+	return zones
+}
+
+// StateAt returns the state of the gate at a time. It depends only on the spec, the annotations and the time, so the
+// controllers and the CLI agree.
 func (g *Gate) StateAt(t time.Time) State {
 	s := newSchedule(&g.Spec)
 	now := s.at(t)
-	state := State{Closed: now.closed, Cause: now.cause, Reason: g.Reason(), Until: s.until(now), Invalid: s.invalid}
+	state := State{Closed: now.closed, Cause: now.cause, By: g.turnedBy(s, now, t), Reason: g.Reason(), Until: s.until(now), Invalid: s.invalid}
 	if now.cause == byOverride {
 		state.Reason = plaintext.Cut(plaintext.Line(g.Spec.Override.Reason), 200)
 	}
 	return state
 }
 
-// ChangesAfter returns at most as many of the next changes of the gate as are asked for.
+// turnedBy returns who changed the gate to its state at a time.
+func (g *Gate) turnedBy(s *schedule, now moment, t time.Time) Turner {
+	switch {
+	case now.cause == byOverride:
+		by, _ := g.turnerOf(overridePath)
+		return by
+	case now.cause != "" || now.closed != g.Spec.Closed:
+		return Turner{} // windows decide, or are invalid
+	}
+	by, at := g.turnerOf(closedPath)
+	if g.IsTimed() && !now.closed && s.turnsWithin(at, t) {
+		return Turner{} // it opened by itself
+	}
+	return by
+}
+
+// turnsWithin reports whether the gate, open at the end of a period, opened by itself in it. It is true if the start of
+// the period is unknown.
+func (s *schedule) turnsWithin(from, to time.Time) bool {
+	if from.IsZero() {
+		return true
+	}
+	first := s.at(from)
+	turns := s.until(first)
+	return first.closed || !turns.IsZero() && !turns.After(to)
+}
+
+// ChangesAfter returns the next changes of the gate after a time, at most as many as given.
 func (g *Gate) ChangesAfter(t time.Time, most int) []Change {
 	s := newSchedule(&g.Spec)
 	var changes []Change
@@ -84,7 +128,7 @@ func (g *Gate) ChangesAfter(t time.Time, most int) []Change {
 	return changes
 }
 
-// schedule is a gate's spec with its windows taken apart.
+// schedule is a gate's spec with its windows parsed.
 type schedule struct {
 	*GateSpec
 	closing, opening []namedWindow
@@ -98,7 +142,7 @@ type namedWindow struct {
 
 func newSchedule(spec *GateSpec) *schedule {
 	s := &schedule{GateSpec: spec}
-	// Where one window begins as it ends, closed wins.
+	// Where one window begins and another ends, closed wins.
 	s.closing, s.invalid = parseWindows(spec.ClosedDuring, calendar.TieBegins)
 	if s.invalid == nil {
 		s.opening, s.invalid = parseWindows(spec.OpenDuring, calendar.TieEnds)
@@ -111,18 +155,18 @@ func parseWindows(windows []Window, tie calendar.Tie) ([]namedWindow, error) {
 	for _, w := range windows {
 		window, err := calendar.Parse(string(w.From), string(w.To), w.TimeZone, tie)
 		if err != nil {
-			return nil, fmt.Errorf("window %s: %w", w.Name, err)
+			return nil, fmt.Errorf("window %s is invalid: %w", w.Name, err)
 		}
 		parsed = append(parsed, namedWindow{window, w.Name})
 	}
 	return parsed, nil
 }
 
-// moment is what a schedule says of a moment.
+// moment is the state of a schedule at a time.
 type moment struct {
 	closed bool
 	cause  string
-	// lasts is up to when nothing changes for sure; zero if that is for ever.
+	// lasts is a time until which the state stays the same. It is zero if the state never changes.
 	lasts time.Time
 }
 
@@ -147,7 +191,7 @@ func (s *schedule) at(t time.Time) moment {
 	return moment{cause: opening.cause, lasts: earlier(opening.lasts, closes)}
 }
 
-// during returns the one of the windows around a moment that lasts longest, or nil, and the next beginning of the others.
+// during returns the window around a time that lasts longest, or nil, and the next beginning of the others.
 func during(windows []namedWindow, t time.Time) (longest *moment, next time.Time) {
 	for _, window := range windows {
 		if !window.Contains(t) {
@@ -159,7 +203,7 @@ func during(windows []namedWindow, t time.Time) (longest *moment, next time.Time
 	return longest, next
 }
 
-// maxSteps bounds the search for a change, in windows that follow each other without one.
+// maxSteps limits the search for a change in windows that follow each other without one.
 const maxSteps = 100
 
 func (s *schedule) until(now moment) time.Time {
@@ -176,7 +220,7 @@ func (s *schedule) until(now moment) time.Time {
 	return time.Time{}
 }
 
-// earlier returns the earlier one of two moments that are not zero.
+// earlier returns the earlier of two times that are not zero.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -184,7 +228,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// String is the state in words, such as 'closed by window weekend until 2026-11-23T06:00:00Z'.
+// String returns the state in words, such as 'closed by window weekend until 2026-11-23T06:00:00Z'.
 func (s State) String() string {
 	text := "open"
 	if s.Closed {
@@ -193,14 +237,21 @@ func (s State) String() string {
 	if s.Cause != "" {
 		text += " " + s.Cause
 	}
+	switch {
+	case !s.Closed || s.By.User == "":
+	case s.Cause == byOverride:
+		text += " of " + s.By.User
+	default:
+		text += " by " + s.By.User
+	}
 	if !s.Until.IsZero() {
 		text += " until " + s.Until.Format(time.RFC3339)
 	}
 	switch {
-	case s.Invalid != nil && s.Closed:
-		text += ", since its windows are invalid: " + s.Invalid.Error()
+	case s.Invalid != nil && s.Cause == "":
+		text += " because " + s.Invalid.Error()
 	case s.Invalid != nil:
-		text += ", though its windows are invalid: " + s.Invalid.Error()
+		text += "; " + s.Invalid.Error()
 	}
 	return text
 }

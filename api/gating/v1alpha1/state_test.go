@@ -24,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// noon is that of a Wednesday.
+// noon of a Wednesday.
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
 var (
@@ -64,8 +64,8 @@ func TestStateAt(t *testing.T) {
 		{"many windows within a longer one don't matter", GateSpec{ClosedDuring: []Window{{Name: "hourly", From: "0 * * * *", To: "30 * * * *"}, yearEnd}},
 			"2026-12-23T00:00:00Z", "closed by window year-end until 2027-01-01T23:30:00Z"},
 		{"a gate is open within its open windows", GateSpec{OpenDuring: []Window{workdays}}, "2026-11-25T12:00:00Z", "open by window workdays until 2026-11-25T17:00:00Z"},
-		{"a gate is closed outside of its open windows", GateSpec{OpenDuring: []Window{workdays}}, "2026-11-27T17:00:00Z",
-			"closed outside of its open windows until 2026-11-30T09:00:00Z"},
+		{"a gate is closed outside its open windows", GateSpec{OpenDuring: []Window{workdays}}, "2026-11-27T17:00:00Z",
+			"closed outside its open windows until 2026-11-30T09:00:00Z"},
 		{"closed windows come before open ones", GateSpec{OpenDuring: []Window{workdays}, ClosedDuring: []Window{monday}}, "2026-11-30T12:00:00Z",
 			"closed by window monday until 2026-12-01T09:00:00Z"},
 		{"an open window ends where a closed one begins", GateSpec{OpenDuring: []Window{workdays}, ClosedDuring: []Window{{Name: "lunch", From: "0 13 * * *", To: "0 14 * * *"}}},
@@ -84,17 +84,17 @@ func TestStateAt(t *testing.T) {
 		{"a window that begins as it ends goes on", GateSpec{ClosedDuring: []Window{{Name: "a", From: "0 * * * *", To: "0 12 * * *"}}}, "2026-11-25T12:00:00Z",
 			"closed by window a"},
 		{"an open window that ends as it begins ends", GateSpec{OpenDuring: []Window{{Name: "a", From: "0 * * * *", To: "0 12 * * *"}}}, "2026-11-25T12:00:00Z",
-			"closed outside of its open windows until 2026-11-25T13:00:00Z"},
+			"closed outside its open windows until 2026-11-25T13:00:00Z"},
 		{"open windows that are over leave the gate closed for good", GateSpec{OpenDuring: []Window{{Name: "once", From: "2026-11-01T00:00", To: "2026-11-02T00:00"}}},
-			"2026-11-25T12:00:00Z", "closed outside of its open windows"},
+			"2026-11-25T12:00:00Z", "closed outside its open windows"},
 		{"a window that never happens closes the gate", GateSpec{ClosedDuring: []Window{{Name: "never", From: "0 0 30 2 *", To: "0 0 1 3 *"}}}, "2026-11-25T12:00:00Z",
-			"closed, since its windows are invalid: window never: from: it never happens: no month of these has such a day"},
+			"closed because window never is invalid: from never happens: none of its months has such a day"},
 		{"an invalid open window closes the gate too", GateSpec{OpenDuring: []Window{workdays, {Name: "mars", From: "0 0 * * *", To: "0 1 * * *", TimeZone: "Mars/Phobos"}}},
-			"2026-11-25T12:00:00Z", "closed, since its windows are invalid: window mars: timeZone must be a name of the tz database, such as Europe/Berlin"},
+			"2026-11-25T12:00:00Z", "closed because window mars is invalid: timeZone must be a name of the tz database, such as Europe/Berlin"},
 		{"an override wins over invalid windows", GateSpec{
 			Override:     override(false, "2026-11-25T13:00:00Z", ""),
 			ClosedDuring: []Window{{Name: "never", From: "0 0 30 2 *", To: "0 0 1 3 *"}},
-		}, "2026-11-25T12:00:00Z", "open by override until 2026-11-25T13:00:00Z, though its windows are invalid: window never: from: it never happens: no month of these has such a day"},
+		}, "2026-11-25T12:00:00Z", "open by override until 2026-11-25T13:00:00Z; window never is invalid: from never happens: none of its months has such a day"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			gate := &Gate{Spec: test.spec}
@@ -158,7 +158,7 @@ func TestAGateNamesWhatHasClosedIt(t *testing.T) {
 		To(Equal("gate freeze is closed by window weekend until 2026-11-30T06:00:00Z (see the calendar)"))
 }
 
-// A hostile gate has as many windows as can be, which follow each other without a change of the gate.
+// A hostile gate has the maximum number of windows, which follow each other without a change of the gate.
 func BenchmarkStateOfAHostileGate(b *testing.B) {
 	hostile := &Gate{}
 	for i := range 16 {

@@ -39,7 +39,7 @@ const (
 )
 
 // PromotionApprovalSpec defines what is approved, and by whom. It is immutable.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an approval can't be changed: delete it, and approve anew"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an approval is immutable: delete it, then approve again"
 type PromotionApprovalSpec struct {
 	// PipelineRef names the Pipeline, in the namespace of the approval.
 	// +required

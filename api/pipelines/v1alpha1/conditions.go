@@ -28,6 +28,12 @@ const (
 	// the first environment that does not.
 	SettledCondition = "Settled"
 
+	// AlertMissingCondition is True while an environment is promoted by notification and no Alert of Flux's
+	// notification-controller takes the event. It is absent otherwise, and where Alerts can't be read.
+	AlertMissingCondition = "AlertMissing"
+	// NoAlertReason is the reason of AlertMissingCondition.
+	NoAlertReason = "NoAlert"
+
 	// EnvironmentNotReadyReason means that the targets of an environment are not all ready on one revision.
 	EnvironmentNotReadyReason = "EnvironmentNotReady"
 	// TargetNotReadableReason means that the state of a target is unknown, so nothing is decided for later
@@ -49,6 +55,8 @@ const (
 	PromotionAbandonedReason = "PromotionAbandoned"
 	// TooManyApprovalsReason means that nothing is promoted until approvals of the Pipeline are deleted.
 	TooManyApprovalsReason = "TooManyApprovals"
+	// ApprovalDeletedReason means that an approval was deleted because it no longer applies.
+	ApprovalDeletedReason = "ApprovalDeleted"
 	// NoPromotionReason means that an environment does not run the revision and has no promotion configured.
 	NoPromotionReason = "NoPromotion"
 	// PullRequestUnknownReason means that the Git host does not report the state of a pull request.
