@@ -21,7 +21,8 @@ import (
 	"context"
 	"os"
 	"time"
-	_ "time/tzdata" // the time zones of gates' windows
+
+	// The image has The image has
 
 	// The image has neither time zones nor certificate authorities.
 	_ "time/tzdata"
@@ -51,7 +52,7 @@ import (
 	"github.com/sluice-toolkit/sluice/runtime/manager"
 )
 
-// Who may create objects can't be restricted to names.
+// RBAC cannot restrict create to names.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=flux-system,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gate-controller-leader-election,namespace=flux-system,verbs=get;update
 
@@ -66,7 +67,7 @@ type options struct {
 func (o *options) bind(flags *flag.FlagSet) {
 	o.BindFlags(flags)
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver.")
-	flags.IntVar(&o.concurrent, "concurrent", 4, "The number of objects of each kind that are reconciled at the same time.")
+	flags.IntVar(&o.concurrent, "concurrent", 10, "The number of objects of each kind that are reconciled at the same time.")
 }
 
 func main() {
@@ -143,9 +144,10 @@ func run(ctx context.Context, opts options) error {
 	return mgr.Start(ctx)
 }
 
-// leaseOfPod is the shard's lease, held in the name of the Pod. A container that is restarted in its Pod goes on with the lease that it held
-// before, instead of waiting until that expires: holds must not wait for it. The kubelet starts a container only after the previous one
-// has ended, so the name stands for one process at a time. Without POD_NAME it is nil, and each process has a name of its own.
+// leaseOfPod returns the shard's lease, held in the name of the Pod. A container that restarts in its Pod keeps the
+// lease instead of waiting for it to expire, which would delay holds. The kubelet starts a container only after the
+// previous one has ended, so only one process at a time uses the name. Without POD_NAME, leaseOfPod returns nil and
+// every process has its own identity.
 func leaseOfPod(config *rest.Config, opts options) (resourcelock.Interface, error) {
 	pod := os.Getenv("POD_NAME")
 	if pod == "" {

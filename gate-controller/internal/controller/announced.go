@@ -30,15 +30,16 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-// announcedOpen reports whether the status of a gate that opens or closes by itself says that it is open. The backstop takes its word for that.
+// announcedOpen reports whether the status of a timed gate says that it is open. The backstop relies on that status.
 func announcedOpen(gate *gatingv1.Gate, now time.Time) bool {
 	status := &gate.Status
 	return status.ObservedGeneration == gate.Generation && conditions.IsTrue(gate, gatingv1.OpenCondition) &&
 		(status.NextTransitionTime == nil || now.Before(status.NextTransitionTime.Time))
 }
 
-// awaitsAnnouncement reports whether a source is yet to be released, and one of its gates is open and its status does not say so yet. Released
-// before that, the source would publish what the backstop refuses, and would be tried again late.
+// awaitsAnnouncement reports whether a source must be released, but the status of one of its open gates does not say
+// yet that it is open. If it were released now, the backstop would refuse its artifact, and the next attempt would come
+// late.
 func (r *SourceReconciler) awaitsAnnouncement(ctx context.Context, obj source.Source, gating *gating) (bool, error) {
 	if !gating.Open || isOpenFor(conditions.Get(obj, gatingv1.GatesOpenCondition), obj.GetGeneration()) {
 		return false, nil
@@ -54,7 +55,7 @@ func (r *SourceReconciler) awaitsAnnouncement(ctx context.Context, obj source.So
 	return r.isUnannounced(ctx, names)
 }
 
-// isUnannounced reports whether the status of one of the gates is behind what the gate is by now: open.
+// isUnannounced reports whether one of the gates is open and its status does not say so yet.
 func (r *SourceReconciler) isUnannounced(ctx context.Context, names []types.NamespacedName) (bool, error) {
 	now := r.Now()
 	for _, name := range names {
@@ -69,7 +70,7 @@ func (r *SourceReconciler) isUnannounced(ctx context.Context, names []types.Name
 	return false, nil
 }
 
-// lookAgain returns when the gates have changed, of which no event tells in time; 0 if they don't.
+// lookAgain returns when the gates must be evaluated again without an event. It is 0 if they need not be.
 func (g *gating) lookAgain(now time.Time) time.Duration {
 	switch {
 	case g.NextChange.IsZero() && g.recheck:
@@ -82,7 +83,8 @@ func (g *gating) lookAgain(now time.Time) time.Duration {
 	return untilThen(g.NextChange, now)
 }
 
-// announcementChanged passes updates after which the status of a gate that opens and closes by itself says something else of that.
+// announcementChanged passes updates in which the status of a timed gate reports another state or another time of its
+// next change.
 func announcementChanged() predicate.Predicate {
 	type announcement struct {
 		generation int64

@@ -31,14 +31,11 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-// ArtifactBlockedReason says that source-controller has fetched an artifact which the backstop keeps from being published.
+// ArtifactBlockedReason means that source-controller fetched an artifact and the backstop refused it.
 const ArtifactBlockedReason = "ArtifactBlocked"
 
-// blocked ends the message of a condition GatesOpen that is False. source-controller sets Ready before it writes the artifact.
-const blocked = gatingv1.NewArtifactsBlocked + ", even if Ready names one"
-
-// blockedArtifact is what source-controller says of an artifact that was refused while the gates of a source were closed. It is empty if none
-// was.
+// blockedArtifact returns how source-controller describes an artifact that was refused while the gates were closed. It
+// is empty if none was refused.
 func blockedArtifact(obj source.Source) string {
 	stored := conditions.Get(obj, sourcev1.ArtifactInStorageCondition)
 	if !conditions.IsFalse(obj, gatingv1.GatesOpenCondition) || stored == nil || stored.Status != metav1.ConditionTrue || published(obj.Gated().Status) {
@@ -47,28 +44,28 @@ func blockedArtifact(obj source.Source) string {
 	return plaintext.Cut(plaintext.Line(stored.Message), longestError)
 }
 
-// describeBlocked tells of the artifact that was refused, which Ready names, and of the one that is published.
+// describeBlocked names the artifact that was refused and the one that is published.
 func describeBlocked(artifact string, obj source.Source) string {
 	if published := obj.Gated().Status.Artifact; published != nil {
-		return fmt.Sprintf("%s was refused; %s stays published", artifact, published.Revision)
+		return fmt.Sprintf("%s was refused; %s is still published", artifact, published.Revision)
 	}
 	return artifact + " was refused; nothing is published"
 }
 
-// blockedBy ends the message of a condition GatesOpen that is False.
+// blockedBy returns the end of the message of GatesOpen=False.
 func blockedBy(obj source.Source) string {
 	if artifact := blockedArtifact(obj); artifact != "" {
-		return fmt.Sprintf("%s, though Ready names one: %s", gatingv1.NewArtifactsBlocked, describeBlocked(artifact, obj))
+		return gatingv1.NewArtifactsBlocked + ": " + describeBlocked(artifact, obj)
 	}
-	return blocked
+	return gatingv1.NewArtifactsBlocked
 }
 
-// announceBlocked tells of an artifact that was refused.
+// announceBlocked emits the event for a refused artifact.
 func (r *SourceReconciler) announceBlocked(obj source.Source, artifact string, evaluation gatingv1.Evaluation) {
 	r.Event(obj, corev1.EventTypeNormal, ArtifactBlockedReason, fmt.Sprintf("blocked: %s: %s", describeBlocked(artifact, obj), evaluation.Message))
 }
 
-// blockedChanged passes updates after which another artifact is blocked than before, or none.
+// blockedChanged passes updates that change which artifact is blocked.
 func blockedChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, beforeOK := e.ObjectOld.(source.Source)

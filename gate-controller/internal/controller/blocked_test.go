@@ -37,7 +37,7 @@ func TestAnArtifactThatIsRefusedIsToldOf(t *testing.T) {
 		want      string
 	}{
 		{"where something was published before", &source.Artifact{Revision: "v1"}, "stored artifact for revision 'v2'",
-			"stored artifact for revision 'v2' was refused; v1 stays published"},
+			"stored artifact for revision 'v2' was refused; v1 is still published"},
 		{"where nothing was", nil, "stored artifact for revision 'v2'", "stored artifact for revision 'v2' was refused; nothing is published"},
 		{"unless it is the one that is published", &source.Artifact{Revision: "v2"}, "stored artifact for revision 'v2'", ""},
 		{"unless nothing was fetched", nil, "", ""},
@@ -60,11 +60,11 @@ func TestAnArtifactThatIsRefusedIsToldOf(t *testing.T) {
 			w.reconcile(t, obj)
 			message := conditions.GetMessage(obj, gatingv1.GatesOpenCondition)
 			if test.want == "" {
-				w.Expect(message).To(Equal("gate freeze is closed" + blocked))
+				w.Expect(message).To(Equal("gate freeze is closed" + gatingv1.NewArtifactsBlocked))
 				w.Expect(w.events.Events).NotTo(Receive())
 				return
 			}
-			w.Expect(message).To(Equal("gate freeze is closed; new artifacts are blocked, though Ready names one: " + test.want))
+			w.Expect(message).To(Equal("gate freeze is closed; new artifacts are blocked: " + test.want))
 			w.Expect(w.events.Events).To(Receive(Equal("Normal ArtifactBlocked blocked: " + test.want + ": gate freeze is closed")))
 			w.reconcile(t, obj)
 			w.Expect(w.events.Events).NotTo(Receive(), "that is no news")

@@ -23,7 +23,6 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,22 +39,22 @@ import (
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates/status,verbs=patch
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=get;list;watch
 
-// GateReconciler tells in a Gate's status whether it is open and what it holds.
+// GateReconciler writes the status of Gates: whether they are open, and what they hold.
 type GateReconciler struct {
 	client.Client
 	*announce.Announcer
 
-	// NoCrossNamespaceRefs denies gates of other namespaces.
+	// NoCrossNamespaceRefs denies access to gates in other namespaces.
 	NoCrossNamespaceRefs bool
 	// Now is the clock.
 	Now func() time.Time
 
-	// countPipelines is false where the cluster has no Pipelines.
+	// countPipelines is false if the cluster has no CRD for Pipelines.
 	countPipelines bool
 	own            ownWrites
 }
 
-// Reconcile writes the status of a Gate.
+// Reconcile updates the status of a Gate.
 func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	gate := &gatingv1.Gate{}
 	if err := r.Get(ctx, req.NamespacedName, gate); err != nil {
@@ -76,16 +75,14 @@ func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 			return settle(err)
 		}
 	}
-	if turning == turned {
-		r.announce(gate)
-	}
+	r.announce(before, gate, state, turning)
 	return ctrl.Result{RequeueAfter: r.lookAgain(gate, state, turning)}, nil
 }
 
-// clockCheck is how often a gate is looked at that opens or closes by itself. The wait for a moment goes on as before when the clock is set.
+// clockCheck is how often a timed gate is reconciled. A timer does not notice when the clock is set.
 const clockCheck = time.Minute
 
-// lookAgain returns when something may happen to the gate of which no event tells; 0 if nothing does.
+// lookAgain returns when the gate must be reconciled without an event. It is 0 if it need not be.
 func (r *GateReconciler) lookAgain(gate *gatingv1.Gate, state gatingv1.State, turning turning) time.Duration {
 	var after time.Duration
 	if gate.IsTimed() {
@@ -103,10 +100,10 @@ func (r *GateReconciler) lookAgain(gate *gatingv1.Gate, state gatingv1.State, tu
 	return after
 }
 
-// untilThen is how long it is until a moment, and not 0 if that has passed.
+// untilThen returns the time until then. It is never 0, which would mean never.
 func untilThen(then, now time.Time) time.Duration { return max(then.Sub(now), time.Millisecond) }
 
-// count finds who refers to the gate.
+// count updates the numbers of sources, promotions and Pipelines in the gate's status.
 func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
 	sources, err := referrers(ctx, r.Client, client.ObjectKeyFromObject(gate))
 	if err != nil {
@@ -129,7 +126,7 @@ func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
 	return r.countPromotions(ctx, gate)
 }
 
-// pending reports whether a source has yet to be held or released. One that could not be held is not: it counts as refused.
+// pending reports whether a source has not followed its gates yet. A failed hold is counted as refused instead.
 func (r *GateReconciler) pending(ctx context.Context, obj source.Source) (bool, error) {
 	gating, err := r.evaluator().gatingBy(ctx, r.Client, obj)
 	if err != nil || gating == nil {
@@ -142,7 +139,7 @@ func (r *GateReconciler) evaluator() evaluator {
 	return evaluator{cache: r.Client, live: r.Client, noCrossNamespaceRefs: r.NoCrossNamespaceRefs, now: r.Now}
 }
 
-// countPromotions finds the Pipelines that refer to the gate, and which of their promotions wait.
+// countPromotions counts the Pipelines that refer to the gate, and their promotions that wait for it.
 func (r *GateReconciler) countPromotions(ctx context.Context, gate *gatingv1.Gate) error {
 	key := client.ObjectKeyFromObject(gate)
 	var pipelines pipelinesv1.PipelineList
@@ -161,7 +158,8 @@ func (r *GateReconciler) countPromotions(ctx context.Context, gate *gatingv1.Gat
 			if err != nil {
 				return err
 			}
-			// Only where the promotion's turn has come does pipeline-controller look at its gates: elsewhere its word may be of the past.
+			// pipeline-controller evaluates the gates only when it is the promotion's turn. Otherwise its status may be
+			// outdated.
 			waits := pipeline.Status.Environments[env.Name].State == pipelinesv1.EnvironmentWaiting
 			held := one(waits || !evaluation.Open)
 			gate.Status.Held += held
@@ -179,24 +177,25 @@ func one(counts bool) int32 {
 	return 0
 }
 
-// turning is what has become of the last turn of a gate.
+// turning says how far sources and promotions have followed the last change of a gate.
 type turning int
 
 const (
-	// still: nothing has happened that was not told.
+	// still means that the gate has not changed, or that its change was announced.
 	still turning = iota
-	// following: there are sources or promotions that have yet to follow.
+	// following means that some sources or promotions have not followed the change yet.
 	following
-	// turned: all have followed, or take too long.
+	// turned means that all have followed, or that followTimeout has passed.
 	turned
 )
 
-// followTimeout is how long it may take until all have followed a gate. Those that take longer are told of.
+// followTimeout is how long sources and promotions may take to follow a gate. After that, the event counts those that
+// have not.
 const followTimeout = time.Minute
 
-// describe writes into the status what the gate is, and what was counted.
+// describe writes the gate's state and the counts into its status.
 func describe(before, gate *gatingv1.Gate, state gatingv1.State) turning {
-	gate.Status.Reason, gate.Status.NextTransitionTime = state.Reason, nil
+	gate.Status.Reason, gate.Status.TurnedBy, gate.Status.NextTransitionTime = state.Reason, state.By.String(), nil
 	if !state.Until.IsZero() {
 		gate.Status.NextTransitionTime = new(metav1.NewTime(state.Until))
 	}
@@ -217,7 +216,7 @@ func describe(before, gate *gatingv1.Gate, state gatingv1.State) turning {
 	return turning
 }
 
-// turnOf compares what a gate was told to be with what it is. A gate that is open from the beginning has not turned.
+// turnOf compares the previous status of a gate with its state. A new gate that is open has not changed.
 func turnOf(before, gate *gatingv1.Gate) turning {
 	open, was := conditions.Get(gate, gatingv1.OpenCondition), conditions.Get(before, gatingv1.OpenCondition)
 	began := was == nil && open.Status == metav1.ConditionFalse || was != nil && was.Status != open.Status
@@ -243,18 +242,18 @@ func describeReady(gate *gatingv1.Gate, state gatingv1.State, turning turning, m
 		ready.Status, ready.Reason = metav1.ConditionUnknown, meta.ProgressingReason
 	case gate.Status.Refused > 0:
 		ready.Status, ready.Reason = metav1.ConditionFalse, gatingv1.HoldFailedReason
-		ready.Message += fmt.Sprintf("; holding failed for %d sources, whose condition %s says why", gate.Status.Refused, gatingv1.GatesOpenCondition)
+		ready.Message += "; " + describeRefused(&gate.Status)
 	}
 	conditions.Set(gate, ready)
 }
 
-// describeHeld counts what a gate holds.
+// describeHeld describes what a gate holds.
 func describeHeld(gate *gatingv1.Gate) string {
 	status := &gate.Status
-	text := fmt.Sprintf("%d of %s held, %s", status.Held-status.HeldPromotions, many(status.Sources, "source is", "sources are"),
+	text := fmt.Sprintf("%d of %s held, %s", status.HeldSources(), many(status.Sources, "source is", "sources are"),
 		many(status.HeldPromotions, "promotion waits", "promotions wait"))
 	if status.Pending > 0 {
-		text += fmt.Sprintf(", %d yet to follow", status.Pending)
+		text += fmt.Sprintf(", %d pending", status.Pending)
 	}
 	return text
 }
@@ -264,17 +263,4 @@ func many(n int32, singular, plural string) string {
 		return "1 " + singular
 	}
 	return fmt.Sprintf("%d %s", n, plural)
-}
-
-// announce tells in one event what has come of a turn of the gate.
-func (r *GateReconciler) announce(gate *gatingv1.Gate) {
-	open, eventType := conditions.Get(gate, gatingv1.OpenCondition), corev1.EventTypeNormal
-	message := open.Message + "; " + describeHeld(gate)
-	if gate.Status.Refused > 0 {
-		message += fmt.Sprintf(", hold failed for %d", gate.Status.Refused)
-	}
-	if gate.Status.Refused+gate.Status.Pending > 0 {
-		eventType = corev1.EventTypeWarning
-	}
-	r.Event(gate, eventType, open.Reason, message)
 }

@@ -37,31 +37,30 @@ import (
 )
 
 const (
-	// InvalidGatesReason says that a source's annotations don't tell which gates it has.
+	// InvalidGatesReason means that a source's annotations do not name its gates correctly.
 	InvalidGatesReason = "InvalidGates"
-	// GatesFieldLostReason says that a source had gates in its spec until its CRD lost the field.
+	// GatesFieldLostReason means that a source had gates in its spec until its CRD lost the field.
 	GatesFieldLostReason = "GatesFieldLost"
-	// HoldingReason says that the gates of a source are closed and its hold is about to be placed.
-	HoldingReason = "Holding"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=gitrepositories.source.toolkit.fluxcd.io;ocirepositories.source.toolkit.fluxcd.io;buckets.source.toolkit.fluxcd.io;helmrepositories.source.toolkit.fluxcd.io;helmcharts.source.toolkit.fluxcd.io,verbs=get
 
-// gating is what the gates of a source amount to, and what is to be written on the source because of it.
+// gating is the evaluation of a source's gates, and the claim that follows from it.
 type gating struct {
 	gatingv1.Evaluation
 	claim hold.Claim
-	// recheck is for gates that the cache doesn't have: no event tells when they change, or are there again.
+	// recheck means that the cache does not have the gates, so no event reports their changes.
 	recheck bool
 }
 
-// recheckInterval is how often gates are looked at that the cache doesn't have.
+// recheckInterval is how often gates that the cache does not have are evaluated.
 const recheckInterval = 2 * time.Minute
 
-// gatingOf evaluates the gates of a source, its own and those that it inherits. It returns nil for a source without gates.
+// gatingOf evaluates the gates of a source, including those it inherits. It returns nil for a source without gates.
 //
-// A source that has gates in its spec, and has none there in the cache, is read from the API server: the CRD may have lost the field,
-// or had lost it and got it back, of which there is no event. From then on the source is as the API server has it.
+// A source that had gates in its spec, and has none there in the cache, is read from the API server: its CRD may have
+// lost the field, or lost and regained it, and there is no event for that. obj is then updated to what the API server
+// has.
 func (r *SourceReconciler) gatingOf(ctx context.Context, obj source.Source) (*gating, error) {
 	result, err := r.evaluator().gatingBy(ctx, r.Client, obj)
 	if err != nil || !hold.On(obj).BySpec || result != nil && result.claim.BySpec {
@@ -86,9 +85,9 @@ func (r *SourceReconciler) gatingOf(ctx context.Context, obj source.Source) (*ga
 
 // evaluator evaluates the gates of objects.
 type evaluator struct {
-	// cache has the gates.
+	// cache reads gates.
 	cache client.Reader
-	// live reads past the cache.
+	// live reads from the API server instead of the cache.
 	live                 client.Reader
 	noCrossNamespaceRefs bool
 	now                  func() time.Time
@@ -98,7 +97,8 @@ func (r *SourceReconciler) evaluator() evaluator {
 	return evaluator{cache: r.Client, live: r.Live, noCrossNamespaceRefs: r.NoCrossNamespaceRefs, now: r.Now}
 }
 
-// gatingBy evaluates the gates of a source by what a reader has of its HelmRepository. It returns nil for a source without gates.
+// gatingBy evaluates the gates of a source, with the HelmRepository that the reader returns. It returns nil for a
+// source without gates.
 func (e evaluator) gatingBy(ctx context.Context, reader client.Reader, obj source.Source) (*gating, error) {
 	own, invalid := source.References(obj)
 	repository, err := e.repositoryOf(ctx, reader, obj)
@@ -126,7 +126,7 @@ func (e evaluator) gatingBy(ctx context.Context, reader client.Reader, obj sourc
 
 	result := &gating{Evaluation: ownEvaluation}
 	if inherited != nil || invalidInherited != nil {
-		inheritedEvaluation.Message = fmt.Sprintf("by HelmRepository %s: %s", source.HelmRepositoryOf(obj), inheritedEvaluation.Message)
+		inheritedEvaluation.Message = fmt.Sprintf("inherited from HelmRepository %s: %s", source.HelmRepositoryOf(obj), inheritedEvaluation.Message)
 		result.Evaluation = inheritedEvaluation
 		if own != nil || invalid != nil {
 			result.Evaluation = both(ownEvaluation, inheritedEvaluation)
@@ -140,7 +140,7 @@ func (e evaluator) gatingBy(ctx context.Context, reader client.Reader, obj sourc
 	return result, nil
 }
 
-// evaluate decides whether gates are open. References that can't be understood are no open gates.
+// evaluate decides whether gates are open. Invalid references count as closed.
 func (e evaluator) evaluate(ctx context.Context, namespace string, refs *gatingv1.GateReferences, invalid error) (gatingv1.Evaluation, error) {
 	if invalid != nil {
 		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}, nil
@@ -152,9 +152,9 @@ func (e evaluator) evaluate(ctx context.Context, namespace string, refs *gatingv
 	return gatingv1.Evaluate(refs, found, e.now()), nil
 }
 
-// repositoryOf returns the HelmRepository that a HelmChart comes from; nil for every other source, and if there is none. One that the
-// cache doesn't have is looked for in the API server: the cache may be behind that of the HelmCharts, and the gates of the HelmRepository
-// must not be missed.
+// repositoryOf returns the HelmRepository of a HelmChart. It returns nil for other sources, and if there is none. If
+// the cache does not have it, it is read from the API server: the cache may be behind that of the HelmCharts, and the
+// gates of the HelmRepository must not be missed.
 func (e evaluator) repositoryOf(ctx context.Context, reader client.Reader, obj source.Source) (*source.HelmRepository, error) {
 	name := source.HelmRepositoryOf(obj)
 	if name == "" {
@@ -171,7 +171,7 @@ func (e evaluator) repositoryOf(ctx context.Context, reader client.Reader, obj s
 	return repository, nil
 }
 
-// both is open if both evaluations are. What is closed comes first.
+// both is open if both evaluations are. A closed one comes first.
 func both(a, b gatingv1.Evaluation) gatingv1.Evaluation {
 	if a.Open && !b.Open {
 		a, b = b, a
@@ -195,11 +195,12 @@ func describeInherited(refs *gatingv1.GateReferences) string {
 	return list
 }
 
-// lostGating keeps a source as it is that had gates in its spec until its CRD lost the field, as happens when stock CRDs are
-// applied over those that config/components/gated-sources has patched. What is held must not come out by that. The first write
-// of the source after it, be it of its status, loses the gates themselves, so that they don't come back with the field: the
-// source stays as it is until it is applied again. So does a HelmChart whose HelmRepository has lost them. Gates that it has left, by
-// annotations, can still close it. If the CRD has the field, somebody has taken the gates away, and those that are left are what counts.
+// lostGating keeps a source as it is if its CRD lost the field spec.gates, as happens when stock CRDs replace those
+// patched by config/components/gated-sources. A held source must not be released that way. The next write of the
+// source, even of its status, removes the gates themselves, so they don't return with the field, and the source stays
+// as it is until it is applied again. The same holds for a HelmChart whose HelmRepository lost its gates. Remaining
+// gates, named by annotations, can still close the source. If the CRD has the field, someone removed the gates, and the
+// remaining ones count.
 func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source, left *gating) (*gating, error) {
 	claim, kind := hold.On(obj), r.Kind.Name
 	if claim.Inherited != "" {
@@ -212,21 +213,21 @@ func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source, le
 			return left, err
 		}
 	}
-	// That it is not suspended says nothing: 'flux resume' or Git may have ended that.
+	// A missing hold does not mean that the gates were open: 'flux resume' or Git may have removed spec.suspend.
 	open := conditions.IsTrue(obj, gatingv1.GatesOpenCondition) && !claim.Suspend && (left == nil || left.Open)
 	claim.Suspend = !open
 	return &gating{
 		Evaluation: gatingv1.Evaluation{
 			Open:   open,
 			Reason: GatesFieldLostReason,
-			Message: fmt.Sprintf("the CRD of %s no longer has the field spec.gates, so the gates of this source are unknown and it stays as it is: apply config/components/gated-sources and the source again, or take off the annotation %s to let it go",
+			Message: fmt.Sprintf("the CRD of %s no longer has the field spec.gates, so the source stays as it is; apply config/components/gated-sources, and then the source again; to release it, remove the annotation %s",
 				kind, gatingv1.GatedByAnnotation),
 		},
 		claim: claim,
 	}, nil
 }
 
-// hasGatesField reports whether a kind has spec.gates in the version that is read here.
+// hasGatesField reports whether a kind has spec.gates in the version that gate-controller reads.
 func (r *SourceReconciler) hasGatesField(ctx context.Context, kind string) (bool, error) {
 	mapping, err := r.RESTMapper().RESTMapping(gatingv1.SourceGroupVersion.WithKind(kind).GroupKind(), gatingv1.SourceGroupVersion.Version)
 	if err != nil {

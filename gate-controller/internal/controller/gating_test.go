@@ -134,7 +134,7 @@ func TestAHeldSourceWhoseCRDHasLostTheFieldIsResumed(t *testing.T) {
 	})
 }
 
-// testStaysClosed resumes a source that is held, while its CRD lacks the field, and when it is back.
+// testStaysClosed resumes a held source while its CRD lacks the field, and after the field is back.
 func testStaysClosed(t *testing.T, w *world, obj source.Source, definition string) {
 	t.Helper()
 	for _, field := range []string{"lost", "back"} {
@@ -174,7 +174,7 @@ func TestGatesThatAreLeftCloseASourceWhoseCRDHasLostTheField(t *testing.T) {
 	w.Expect(conditions.IsFalse(repository, gatingv1.GatesOpenCondition)).To(BeTrue())
 }
 
-// What a CRD hid, and nobody has written meanwhile, comes back with the field. There is no event of that.
+// A field that a CRD hid returns with the CRD if no one has written the object meanwhile. There is no event for that.
 func TestGatesThatTheCacheMissesCount(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -31,25 +31,25 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-// scrapeTimeout bounds what a scrape waits for the cache.
+// scrapeTimeout limits how long a scrape waits for the cache.
 const scrapeTimeout = 5 * time.Second
 
 var (
 	closedMetric = prometheus.NewDesc("sluice_gate_closed",
-		"Whether the gate is closed: 1, or 0 while it is open.", []string{"namespace", "name"}, nil)
-	closedSecondsMetric = prometheus.NewDesc("sluice_gate_closed_seconds",
-		"Seconds since the gate was closed; 0 while it is open.", []string{"namespace", "name"}, nil)
+		"Whether the gate is closed: 1 if it is closed, 0 if it is open.", []string{"namespace", "name"}, nil)
+	closedDurationMetric = prometheus.NewDesc("sluice_gate_closed_duration_seconds",
+		"Seconds since the gate closed, or 0 if it is open.", []string{"namespace", "name"}, nil)
 	heldMetric = prometheus.NewDesc("sluice_gate_sources_held",
-		"Sources that refer to the gate and are held now, by it or by another gate of theirs.", []string{"namespace", "name", "kind"}, nil)
+		"Number of held sources that refer to the gate. Another gate may hold them too.", []string{"namespace", "name", "kind"}, nil)
 
 	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_gate_decisions_total",
-		Help: "Times that sources were held or released, or the reason for it changed.",
+		Help: "Total number of times that a source was held or released, or that the reason changed.",
 	}, []string{"kind", "decision", "reason"})
 )
 
-// Metrics tells of Gates and the sources that they hold. Gauges are read from the cache at each scrape, so that they know of no
-// gate that is gone. A replica that isn't the leader has none.
+// Metrics collects the metrics of Gates and of the sources that they hold. Gauges are read from the cache at each
+// scrape, so deleted gates disappear. Only the leader has them.
 type Metrics struct {
 	client.Reader
 	// Now is the clock.
@@ -61,7 +61,7 @@ type Metrics struct {
 // Describe lists the metrics.
 func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- closedMetric
-	descriptions <- closedSecondsMetric
+	descriptions <- closedDurationMetric
 	descriptions <- heldMetric
 	decisions.Describe(descriptions)
 }
@@ -105,7 +105,7 @@ func (m *Metrics) collectGates(ctx context.Context, metrics chan<- prometheus.Me
 			metrics <- prometheus.MustNewConstMetric(metric, prometheus.GaugeValue, value, append([]string{gate.Namespace, gate.Name}, labels...)...)
 		}
 		gauge(closedMetric, closed)
-		gauge(closedSecondsMetric, seconds)
+		gauge(closedDurationMetric, seconds)
 		for _, kind := range source.Kinds {
 			gauge(heldMetric, held[reflect.TypeOf(kind.New())], kind.Name)
 		}
@@ -113,7 +113,7 @@ func (m *Metrics) collectGates(ctx context.Context, metrics chan<- prometheus.Me
 	return nil
 }
 
-// heldBy counts the held sources of a gate by their type.
+// heldBy counts the held sources of a gate by type.
 func (m *Metrics) heldBy(ctx context.Context, gate *gatingv1.Gate) (map[reflect.Type]float64, error) {
 	sources, err := referrers(ctx, m.Reader, client.ObjectKeyFromObject(gate))
 	if err != nil {

@@ -37,7 +37,7 @@ func TestAGateIsNotClosedForLessThanNoTime(t *testing.T) {
 	g.Expect(gatingv1.AddToScheme(scheme)).To(Succeed())
 	g.Expect(source.AddToScheme(scheme)).To(Succeed())
 	closed := gate("freeze", true)
-	// The wall clock was put back since.
+	// The wall clock was set back.
 	closed.Status.LastTransitionTime = &metav1.Time{Time: time.Now().Add(time.Hour)}
 	closed.Status.Conditions = []metav1.Condition{{Type: gatingv1.OpenCondition, Status: metav1.ConditionFalse}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(closed)
@@ -57,5 +57,5 @@ func TestAGateIsNotClosedForLessThanNoTime(t *testing.T) {
 			seconds[family.GetName()] = metric.GetGauge().GetValue()
 		}
 	}
-	g.Expect(seconds).To(HaveKeyWithValue("sluice_gate_closed_seconds", 0.0))
+	g.Expect(seconds).To(HaveKeyWithValue("sluice_gate_closed_duration_seconds", 0.0))
 }

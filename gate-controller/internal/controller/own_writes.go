@@ -25,14 +25,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// longestLag is how far the cache is thought to be behind at most. A cache that is behind for longer isn't waited for: the API
-// server may have been set back to a backup, with versions that start over.
+// longestLag limits how long to wait for the cache. If it takes longer, the API server may have been restored from a
+// backup, with lower resource versions.
 const longestLag = 10 * time.Second
 
-// ownWrites remembers what objects have become by the controller's own writes, until its cache has come that far. What is done for an
-// object from a cache that has not would be done, and told, a second time. Its zero value remembers nothing.
+// ownWrites remembers the resource versions of the controller's own writes until the cache has them. A reconcile from
+// an older cache would repeat its actions and events. The zero value is empty.
 type ownWrites struct {
-	// writes are the last ones by the objects' names.
+	// writes maps the name of an object to the last write.
 	writes sync.Map
 }
 
@@ -41,23 +41,23 @@ type ownWrite struct {
 	at      time.Time
 }
 
-// remember takes note of an object as the API server has returned it from a write, or as it was read and left alone.
+// remember stores the version of an object that was written, or that was read and left unchanged.
 func (o *ownWrites) remember(obj client.Object) {
 	o.writes.Store(client.ObjectKeyFromObject(obj), ownWrite{version: obj.GetResourceVersion(), at: time.Now()})
 }
 
-// forget is for an object that is gone.
+// forget removes a deleted object.
 func (o *ownWrites) forget(name types.NamespacedName) { o.writes.Delete(name) }
 
-// isAheadOf reports whether an object from the cache is older than the controller's own last write of it. The event of that write is
-// still to come.
+// isAheadOf reports whether an object from the cache is older than the controller's own last write of it. The event of
+// that write is still to come.
 func (o *ownWrites) isAheadOf(obj client.Object) bool {
 	last, ok := o.writes.Load(client.ObjectKeyFromObject(obj))
 	if !ok {
 		return false
 	}
 	write := last.(ownWrite)
-	// Versions that can't be compared are no reason to wait.
+	// Don't wait if the versions cannot be compared.
 	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), write.version)
 	return err == nil && order < 0 && time.Since(write.at) < longestLag
 }

@@ -30,14 +30,14 @@ import (
 )
 
 const (
-	// gateIndex finds the sources and Pipelines that name a gate, by the gate's namespace and name.
+	// gateIndex finds the sources and Pipelines that refer to a gate, by its namespace and name.
 	gateIndex = "gates"
-	// repositoryIndex finds the HelmCharts that come from a HelmRepository.
+	// repositoryIndex finds the HelmCharts of a HelmRepository.
 	repositoryIndex = "helmrepository"
 )
 
-// referrers returns the sources that a gate can hold: those that name it, and the HelmCharts of the HelmRepositories among
-// them. An OCI HelmRepository is none itself.
+// referrers returns the sources that a gate can hold: those that refer to it, and the HelmCharts of the
+// HelmRepositories among them. OCI HelmRepositories are not included.
 func referrers(ctx context.Context, reader client.Reader, gate types.NamespacedName) ([]source.Source, error) {
 	var found []source.Source
 	seen := map[types.UID]bool{}
@@ -69,7 +69,7 @@ func referrers(ctx context.Context, reader client.Reader, gate types.NamespacedN
 	return found, nil
 }
 
-// chartsOf returns the HelmCharts that come from a HelmRepository.
+// chartsOf returns the HelmCharts of a HelmRepository.
 func chartsOf(ctx context.Context, reader client.Reader, repository client.Object) ([]source.Source, error) {
 	return list(ctx, reader, source.HelmCharts,
 		client.InNamespace(repository.GetNamespace()), client.MatchingFields{repositoryIndex: repository.GetName()})
@@ -88,7 +88,7 @@ func list(ctx context.Context, reader client.Reader, kind source.Kind, options .
 	return sources, err
 }
 
-// gatesOf returns the names of the gates that a source or a Pipeline itself refers to.
+// gatesOf returns the names of the gates that a source or a Pipeline refers to itself.
 func gatesOf(obj client.Object) []types.NamespacedName {
 	var refs []gatingv1.GateReference
 	switch obj := obj.(type) {
@@ -105,7 +105,7 @@ func gatesOf(obj client.Object) []types.NamespacedName {
 	return names
 }
 
-// indexGates is the content of gateIndex.
+// indexGates returns the keys of an object in gateIndex.
 func indexGates(obj client.Object) []string {
 	var keys []string
 	for _, gate := range gatesOf(obj) {

@@ -33,10 +33,11 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-// GatesRemovedReason says that a source was held by gates, and has none any longer.
+// GatesRemovedReason means that a source was held by gates and no longer has any.
 const GatesRemovedReason = "GatesRemoved"
 
-// removal is the evaluation of a source whose gates were removed while they held it. It names who did that, as far as that can be told.
+// removal returns the evaluation of a source whose gates were removed while they held it. It names who removed them, if
+// that is known.
 func (r *SourceReconciler) removal(ctx context.Context, obj source.Source) gatingv1.Evaluation {
 	kind, name, what := r.Kind.Name, obj.GetName(), "its gates were removed"
 	if repository := source.HelmRepositoryOf(obj); repository != "" && hold.On(obj).Inherited != "" {
@@ -48,21 +49,22 @@ func (r *SourceReconciler) removal(ctx context.Context, obj source.Source) gatin
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}, lost)
 	switch {
 	case apierrors.IsNotFound(err):
-		evaluation.Message += fmt.Sprintf("; %s %s does not exist", kind, name)
+		evaluation.Message += fmt.Sprintf("; %s %s not found", kind, name)
 	case err != nil:
-		evaluation.Message += "; by whom is unknown: " + plaintext.Cut(err.Error(), longestError)
+		evaluation.Message += "; finding out who removed them failed: " + plaintext.Cut(err.Error(), longestError)
 	default:
 		evaluation.Message += "; " + lastWriter(lost.ManagedFields, heldSince(obj))
 	}
 	return evaluation
 }
 
-// wasHeld reports whether the gates that a source had were closed. 'flux create source' drops the hold together with them.
+// wasHeld reports whether the removed gates of a source were closed. 'flux create source' removes the hold together
+// with the gates.
 func wasHeld(obj source.Source) bool {
 	return hold.On(obj).Suspend || conditions.IsFalse(obj, gatingv1.GatesOpenCondition)
 }
 
-// heldSince is when GatesOpen turned False. It is zero if it is not.
+// heldSince returns when GatesOpen became False. It is zero if it is not False.
 func heldSince(obj source.Source) metav1.Time {
 	if closed := conditions.Get(obj, gatingv1.GatesOpenCondition); closed != nil && closed.Status == metav1.ConditionFalse {
 		return closed.LastTransitionTime
@@ -70,8 +72,8 @@ func heldSince(obj source.Source) metav1.Time {
 	return metav1.Time{}
 }
 
-// lastWriter names the field managers that have written an object last, since it was held. Who removes a field leaves no trace but the time
-// of that write, and not even that if nothing else of the object is theirs.
+// lastWriter names the field managers that last wrote an object since it was held. Removing a field leaves no trace
+// except the time of that write, and not even that if the manager owns nothing else of the object.
 func lastWriter(entries []metav1.ManagedFieldsEntry, since metav1.Time) string {
 	var at metav1.Time
 	var managers []string
@@ -86,7 +88,7 @@ func lastWriter(entries []metav1.ManagedFieldsEntry, since metav1.Time) string {
 		}
 	}
 	if len(managers) == 0 {
-		return "by an unknown field manager"
+		return "last written by an unknown field manager"
 	}
 	return plaintext.Line(fmt.Sprintf("last written by field manager %s at %s", strings.Join(managers, " or "), at.UTC().Format(time.RFC3339)))
 }

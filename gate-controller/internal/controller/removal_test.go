@@ -32,7 +32,7 @@ func TestLastWriter(t *testing.T) {
 	at := func(seconds int) *metav1.Time {
 		return &metav1.Time{Time: time.Date(2026, 5, 4, 12, 0, seconds, 0, time.UTC)}
 	}
-	const unknown = "by an unknown field manager"
+	const unknown = "last written by an unknown field manager"
 	for _, test := range []struct {
 		name    string
 		entries []metav1.ManagedFieldsEntry
@@ -70,10 +70,10 @@ func TestGatesOfARepositoryThatAreRemovedWhileTheyHoldItsChart(t *testing.T) {
 	}{
 		{"by somebody who leaves no trace", func(t *testing.T, w *world, r *source.HelmRepository) {
 			w.edit(t, r, func() { r.Annotations = nil })
-		}, "its HelmRepository no longer has gates; by an unknown field manager"},
+		}, "its HelmRepository no longer has gates; last written by an unknown field manager"},
 		{"with the HelmRepository itself", func(t *testing.T, w *world, r *source.HelmRepository) {
 			w.Expect(w.Delete(t.Context(), r)).To(Succeed())
-		}, "its HelmRepository no longer has gates; HelmRepository charts does not exist"},
+		}, "its HelmRepository no longer has gates; HelmRepository charts not found"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			repository := repository(func(r *source.HelmRepository) { r.Annotations = map[string]string{gatingv1.GatesAnnotation: "freeze"} })
@@ -88,7 +88,7 @@ func TestGatesOfARepositoryThatAreRemovedWhileTheyHoldItsChart(t *testing.T) {
 	}
 }
 
-// 'flux create source' writes the whole spec, and so drops spec.suspend together with spec.gates.
+// 'flux create source' writes the whole spec, so it removes spec.suspend together with spec.gates.
 func TestGatesThatAreRemovedTogetherWithTheHold(t *testing.T) {
 	repository := repository(func(r *source.HelmRepository) {
 		r.Spec.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}

@@ -45,11 +45,11 @@ import (
 	"github.com/sluice-toolkit/sluice/runtime/gates"
 )
 
-// Options are settings of the controllers.
+// Options are the settings of the controllers.
 type Options struct {
-	// Concurrent is how many objects of a kind are reconciled at once.
+	// Concurrent is how many objects of a kind are reconciled at the same time.
 	Concurrent int
-	// RateLimiter makes what paces the retries of a controller.
+	// RateLimiter returns a new rate limiter for the retries of a controller.
 	RateLimiter func() workqueue.TypedRateLimiter[reconcile.Request]
 }
 
@@ -57,7 +57,7 @@ func (o Options) controller() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: o.Concurrent, RateLimiter: o.RateLimiter()}
 }
 
-// IndexSources makes gates' sources be found. It is to be called once, before the controllers are set up.
+// IndexSources adds the indexes of sources. Call it once, before the controllers are set up.
 func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
 	for _, kind := range source.Kinds {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, kind.New(), gateIndex, indexGates); err != nil {
@@ -72,7 +72,7 @@ func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-// SetupWithManager starts the controller of the kind with the manager.
+// SetupWithManager adds the controller of the kind to the manager.
 func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(r.Kind.New(), builder.WithPredicates(sourceChanged())).
@@ -88,7 +88,7 @@ func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) e
 	return b.Complete(r)
 }
 
-// SetupWithManager starts the controller with the manager. It counts Pipelines if the cluster has that kind.
+// SetupWithManager adds the controller to the manager. It counts Pipelines if the cluster has their CRD.
 func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	_, err := mgr.GetRESTMapper().RESTMapping(pipelinesv1.GroupVersion.WithKind(pipelinesv1.PipelineKind).GroupKind())
 	if err != nil && !apimeta.IsNoMatchError(err) {
@@ -112,26 +112,26 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	return b.Complete(r)
 }
 
-// countDelay is how long a Gate's status may be behind what it holds. When a gate with many sources turns, they follow one after
-// another; the status is written once for all that do within this time, and not once for each.
+// countDelay is how long changes of what a gate holds are collected before its status is written. When a gate with many
+// sources opens or closes, they follow one after another, and each write covers all that follow within this time.
 const countDelay = time.Second
 
-// countLater makes the handler's requests due after countDelay. A Gate's own changes are told at once.
+// countLater delays the handler's requests by countDelay. Changes of the Gate itself are not delayed.
 func countLater(inner handler.EventHandler) handler.EventHandler {
 	return adding(inner, func(q queue, request reconcile.Request) {
-		q.AddAfter(request, countDelay) // what waits there already is not put off further
+		q.AddAfter(request, countDelay) // a waiting request is not delayed further
 	})
 }
 
-// Priorities of work on a source. A gate that has turned comes first: it closes GatesOpen at all its sources before any of them, or of
-// another gate's, is suspended. Holds may hang, and what has failed may fail again.
+// Priorities of the requests for a source. A changed gate comes first: GatesOpen becomes False on all its sources
+// before any source is suspended. Holds may hang, and failed holds may fail again.
 const (
 	turnedPriority = 100
 	holdPriority   = 0
 	retryPriority  = handler.LowPriority
 )
 
-// closeFirst gives the handler's requests turnedPriority.
+// closeFirst adds the handler's requests with turnedPriority.
 func closeFirst(inner handler.EventHandler) handler.EventHandler {
 	return adding(inner, func(q queue, request reconcile.Request) {
 		q.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: new(turnedPriority)}, request)
@@ -140,7 +140,7 @@ func closeFirst(inner handler.EventHandler) handler.EventHandler {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// adding is the handler with another way to add its requests to the queue.
+// adding returns the handler with another function to add its requests to the queue.
 func adding(inner handler.EventHandler, add func(queue, reconcile.Request)) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q queue) { inner.Create(ctx, e, addingQueue{q, add}) },
@@ -155,10 +155,10 @@ type addingQueue struct {
 	add func(queue, reconcile.Request)
 }
 
-// Add adds a request in the queue's own way.
+// Add adds a request with the function.
 func (q addingQueue) Add(request reconcile.Request) { q.add(q.queue, request) }
 
-// gatesOf returns the gates that may count an object: a HelmChart is counted by those of its HelmRepository too.
+// gatesOf returns the gates that may count an object. The gates of a HelmRepository count its HelmCharts too.
 func (r *GateReconciler) gatesOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	names := gatesOf(obj)
 	if chart, ok := obj.(*source.HelmChart); ok {
@@ -185,7 +185,7 @@ func (r *SourceReconciler) sourcesOf(ctx context.Context, gate client.Object) []
 	return r.requests(sources)
 }
 
-// sourcesIn returns the sources in a namespace, whose labels decide which gates of other namespaces they may refer to.
+// sourcesIn returns the sources in a namespace. Its labels decide which gates in other namespaces they may refer to.
 func (r *SourceReconciler) sourcesIn(ctx context.Context, namespace client.Object) []reconcile.Request {
 	sources, err := list(ctx, r.Client, r.Kind, client.InNamespace(namespace.GetName()))
 	if err != nil {
@@ -205,7 +205,7 @@ func (r *SourceReconciler) chartsOf(ctx context.Context, repository client.Objec
 	return r.requests(charts)
 }
 
-// requests asks for those of the sources that are of the reconciler's kind.
+// requests returns requests for those sources that have the reconciler's kind.
 func (r *SourceReconciler) requests(sources []source.Source) []reconcile.Request {
 	var requests []reconcile.Request
 	mine := reflect.TypeOf(r.Kind.New())
@@ -217,31 +217,32 @@ func (r *SourceReconciler) requests(sources []source.Source) []reconcile.Request
 	return requests
 }
 
-// gateTurned passes what matters of a Gate: that it was opened or closed, and the reason given for it.
+// gateTurned passes changes of a gate's spec and reason.
 func gateTurned() predicate.Predicate {
 	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{})
 }
 
-// sourceChanged passes what may change what the gates of a source amount to, or what has to be written on it.
+// sourceChanged passes updates that may change the evaluation of a source's gates, or what must be written to the
+// source.
 func sourceChanged() predicate.Predicate {
 	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, gatesOpenChanged(), claimChanged(), blockedChanged())
 }
 
-// repositoryChanged passes what may change the gates that the charts of a HelmRepository inherit, or the shard that they belong to.
+// repositoryChanged passes updates that may change the gates that charts of a HelmRepository inherit, or their shard.
 func repositoryChanged() predicate.Predicate {
 	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, claimChanged())
 }
 
-// specChanged passes updates of an object's spec. (GenerationChangedPredicate misses one: an object that was deleted and created
-// again while its watch was interrupted comes as an update, and its generation may be the same.)
+// specChanged passes updates of an object's spec. GenerationChangedPredicate misses one case: an object that was
+// deleted and created again while its watch was interrupted comes as an update, and may have the same generation.
 func specChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
 	}}
 }
 
-// gatesOpenChanged passes updates that touch the condition GatesOpen, which is put right if somebody else wrote it. How a failure is
-// worded doesn't count: each attempt may word it anew, and would be followed by another one at once.
+// gatesOpenChanged passes updates of the condition GatesOpen, which is restored if someone else writes it. The messages
+// of failures are ignored: each attempt may word them differently, and would trigger the next attempt at once.
 func gatesOpenChanged() predicate.Predicate {
 	told := func(obj client.Object) metav1.Condition {
 		found, ok := obj.(source.Source)
@@ -260,8 +261,8 @@ func gatesOpenChanged() predicate.Predicate {
 	}}
 }
 
-// claimChanged passes updates after which a source is held or not, or has other gates. The latter may come without a new
-// generation, when the CRD loses the field or gets it back.
+// claimChanged passes updates of the claim on a source, or of its gates. Gates may change without a new generation,
+// when the CRD loses or regains the field.
 func claimChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return hold.On(e.ObjectOld) != hold.On(e.ObjectNew) ||
@@ -269,7 +270,7 @@ func claimChanged() predicate.Predicate {
 	}}
 }
 
-// refusalChanged passes updates after which the hold of a source has failed, or has no more.
+// refusalChanged passes updates after which the hold of a source fails, or no longer fails.
 func refusalChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, beforeOK := e.ObjectOld.(source.Source)
@@ -278,7 +279,7 @@ func refusalChanged() predicate.Predicate {
 	}}
 }
 
-// promotionsChanged passes updates after which other promotions of a Pipeline wait for gates, or stand elsewhere.
+// promotionsChanged passes updates of which promotions of a Pipeline wait for gates, and of their states.
 func promotionsChanged() predicate.Predicate {
 	waiting := func(obj client.Object) []string {
 		var waiting []string
@@ -296,7 +297,7 @@ func promotionsChanged() predicate.Predicate {
 	}}
 }
 
-// refused reports whether a source should be held but could not be.
+// refused reports whether the hold of a source failed.
 func refused(obj source.Source) bool {
 	return conditions.GetReason(obj, gatingv1.GatesOpenCondition) == gatingv1.HoldFailedReason
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-// A watch that was interrupted delivers a deletion and a creation as one update.
+// A watch that was interrupted may deliver a deletion and a creation as one update.
 func TestAnObjectThatWasReplacedIsNoticed(t *testing.T) {
 	for _, test := range []struct {
 		name      string

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package controller holds sources back while their gates are closed, and tells on each Gate what it holds.
+// Package controller holds sources while their gates are closed, and writes the status of Gates.
 package controller
 
 import (
@@ -30,6 +30,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,12 +58,13 @@ type SourceReconciler struct {
 
 	// Kind of the sources.
 	Kind source.Kind
-	// Selector selects those that are held and released; others are another shard's. A HelmChart goes with its HelmRepository. All shards
-	// see all of them, for the gates that charts inherit, and to count what a gate holds.
+	// Selector selects the sources of this shard, which are held and released. A HelmChart belongs to the shard of its
+	// HelmRepository. Every shard watches all sources, for the gates that charts inherit, and to count what a gate
+	// holds.
 	Selector labels.Selector
-	// Live reads past the cache.
+	// Live reads from the API server instead of the cache.
 	Live client.Reader
-	// NoCrossNamespaceRefs denies gates of other namespaces. Namespaces are read and watched only without it.
+	// NoCrossNamespaceRefs denies access to gates in other namespaces. Namespaces are read and watched only without it.
 	NoCrossNamespaceRefs bool
 	// Now is the clock.
 	Now func() time.Time
@@ -70,7 +72,7 @@ type SourceReconciler struct {
 	own ownWrites
 }
 
-// Reconcile evaluates a source's gates, holds or releases it, and says so in its condition GatesOpen.
+// Reconcile evaluates a source's gates, holds or releases it, and sets its condition GatesOpen.
 func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := r.Kind.New()
 	if err := r.Get(ctx, req.NamespacedName, obj); err != nil {
@@ -85,7 +87,7 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	}
 	defer func() { r.own.remember(obj) }()
 	if source.HasNoArtifact(obj) {
-		// The gates of an OCI HelmRepository are the business of its charts. It may have been of another type.
+		// The gates of an OCI HelmRepository hold its charts. It may have had another type before.
 		return settle(r.release(ctx, obj, hold.Claim{}))
 	}
 	gating, err := r.gatingOf(ctx, obj)
@@ -111,8 +113,9 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	return ctrl.Result{RequeueAfter: gating.lookAgain(r.Now()), Priority: new(turnedPriority)}, nil
 }
 
-// selects reports whether a source belongs to this shard. Whoever writes a HelmRelease chooses the labels of its HelmChart, and must not be
-// able to choose such that no shard holds it: the labels of the HelmRepository decide, whose gates the chart inherits.
+// selects reports whether a source belongs to this shard. The author of a HelmRelease chooses the labels of its
+// HelmChart, and must not be able to choose labels that no shard selects. So the labels of the HelmRepository decide,
+// whose gates the chart inherits.
 func (r *SourceReconciler) selects(ctx context.Context, obj source.Source) (bool, error) {
 	repository, err := r.evaluator().repositoryOf(ctx, r.Client, obj)
 	if repository != nil {
@@ -121,8 +124,8 @@ func (r *SourceReconciler) selects(ctx context.Context, obj source.Source) (bool
 	return r.Selector.Matches(labels.Set(obj.GetLabels())), err
 }
 
-// settle is the result of work on an object that others work on too. A conflict means that it has changed meanwhile, and so is
-// looked at again soon. After any other error, what has not been tried yet comes first.
+// settle returns the result of a failed write. After a conflict, the source is reconciled again soon. After any other
+// error, sources that have not been tried yet come first.
 func settle(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
@@ -130,7 +133,7 @@ func settle(err error) (ctrl.Result, error) {
 	return ctrl.Result{Priority: new(retryPriority)}, client.IgnoreNotFound(err)
 }
 
-// enforce makes the source follow its gates.
+// enforce holds or releases a source as its gates require.
 func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gating *gating) (again bool, _ error) {
 	switch {
 	case hold.On(obj) == gating.claim && (obj.Gated().Spec.Suspend || !gating.claim.Suspend):
@@ -142,39 +145,64 @@ func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gatin
 	}
 }
 
-// hold closes GatesOpen, from when on the backstop refuses new artifacts, and then suspends the source, which may take long, or fail.
-// It does one of them in a pass, and leaves what is told after it to another one, for which the write itself is the occasion: when
-// many sources are to be held, all of them are closed before any is suspended, and suspended before any is told of. source-controller does not
-// observe the generation of a suspended source that has no condition at all, as a new one: whoever waits for it would wait for ever.
+// hold sets GatesOpen to False, which makes the backstop refuse new artifacts, and then suspends the source, which may
+// take long or fail. Each pass does one of the two, so if there are many sources, all are False before any is
+// suspended. The condition has its final text from the start, so a hold takes two writes, and only a failed one changes
+// the text. source-controller does not observe the generation of a new source that is suspended and has no condition,
+// so a client that waits for it would wait for ever.
 func (r *SourceReconciler) hold(ctx context.Context, obj source.Source, gating *gating) (again bool, _ error) {
+	announced := !awaitsHold(obj, gating.Reason)
 	if !conditions.IsFalse(obj, gatingv1.GatesOpenCondition) {
-		err := r.tell(ctx, obj, but(gating.Evaluation, HoldingReason, "spec.suspend is not set yet"))
+		err := r.patchConditions(ctx, obj, func() { setClosing(obj, gating.Evaluation) })
 		if err == nil || apierrors.IsConflict(err) {
 			return err == nil, err
 		}
-		ctrl.LoggerFrom(ctx).Error(err, "setting GatesOpen to False failed; the source is held all the same")
+		ctrl.LoggerFrom(ctx).Error(err, "setting GatesOpen to False failed; holding the source anyway")
 	}
 	if err := hold.Apply(ctx, r.Client, obj, gating.claim); err != nil {
 		return false, r.failed(ctx, obj, gating.Evaluation, gatingv1.HoldFailedReason, fmt.Errorf("setting spec.suspend failed: %w", err))
 	}
+	if !announced {
+		r.announce(ctx, obj, gating.Evaluation)
+	}
 	return true, nil
 }
 
-// letOut releases a source whose gates are open. That is told at once, since the backstop lets nothing out before; but only if the
-// source is still the one that was evaluated.
+// setClosing sets GatesOpen to False, for the generation that the hold will make.
+func setClosing(obj source.Source, evaluation gatingv1.Evaluation) {
+	generation := obj.GetGeneration()
+	if !obj.Gated().Spec.Suspend {
+		generation++
+	}
+	apimeta.SetStatusCondition(&obj.Gated().Status.Conditions, metav1.Condition{
+		Type: gatingv1.GatesOpenCondition, Status: metav1.ConditionFalse, Reason: evaluation.Reason, Message: evaluation.Message + gatingv1.NewArtifactsBlocked,
+		ObservedGeneration: generation,
+	})
+}
+
+// awaitsHold reports whether setClosing has set GatesOpen to False for a reason, and the hold has not followed yet. If
+// someone ended the hold, the source has a later generation than the condition.
+func awaitsHold(obj source.Source, reason string) bool {
+	told := conditions.Get(obj, gatingv1.GatesOpenCondition)
+	return told != nil && told.Status == metav1.ConditionFalse && told.Reason == reason &&
+		told.ObservedGeneration >= obj.GetGeneration() && !hold.On(obj).Suspend
+}
+
+// letOut releases a source whose gates are open. It sets GatesOpen in the same pass, because the backstop blocks
+// artifacts until then, but only if the source is still the one that was evaluated.
 func (r *SourceReconciler) letOut(ctx context.Context, obj source.Source, gating *gating) error {
 	evaluated, held := obj.GetGeneration(), hold.On(obj).Suspend
 	if err := r.release(ctx, obj, gating.claim); err != nil {
 		return r.failed(ctx, obj, gating.Evaluation, gatingv1.ReleaseFailedReason, err)
 	}
-	// The release of a hold makes a new generation, and fails if the source is another than the one that was evaluated.
+	// The release of a hold makes a new generation, and fails if the source has changed since the evaluation.
 	if !held && obj.GetGeneration() != evaluated {
-		return r.conflict(obj, errors.New("its spec was changed meanwhile"))
+		return r.conflict(obj, errors.New("its spec has changed"))
 	}
 	return r.tell(ctx, obj, gating.Evaluation)
 }
 
-// release gives up what is claimed of a source, but for a claim that suspends nothing.
+// release changes the claim on a source to one that does not suspend it.
 func (r *SourceReconciler) release(ctx context.Context, obj source.Source, claim hold.Claim) error {
 	if hold.On(obj) == claim {
 		return nil
@@ -185,7 +213,7 @@ func (r *SourceReconciler) release(ctx context.Context, obj source.Source, claim
 	return nil
 }
 
-// letGo releases a source that has no gates, and takes the condition away.
+// letGo releases a source that has no gates, and removes the condition.
 func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
 	evaluation, held := gatingv1.Evaluate(nil, nil, r.Now()), wasHeld(obj)
 	if held {
@@ -203,7 +231,7 @@ func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
 	return nil
 }
 
-// failed tells that a source could not be held or released, which is to be tried again. Until then its gates are not open.
+// failed reports that a source could not be held or released. Its gates are not open until a retry succeeds.
 func (r *SourceReconciler) failed(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation, reason string, err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return err
@@ -216,7 +244,7 @@ func (r *SourceReconciler) failed(ctx context.Context, obj source.Source, evalua
 	return errors.Join(err, notTold)
 }
 
-// but is an evaluation of which nothing has come yet. It keeps the one reason that has to be remembered.
+// but returns an evaluation that has not taken effect yet. It keeps GatesFieldLostReason, which must not be lost.
 func but(evaluation gatingv1.Evaluation, reason, message string) gatingv1.Evaluation {
 	if evaluation.Reason == GatesFieldLostReason {
 		reason = GatesFieldLostReason
@@ -224,11 +252,11 @@ func but(evaluation gatingv1.Evaluation, reason, message string) gatingv1.Evalua
 	return gatingv1.Evaluation{Reason: reason, Message: message + "; " + evaluation.Message}
 }
 
-// longestError, in characters, bounds what is quoted of an error, which may be in the words of any admission webhook.
+// longestError limits, in characters, how much of an error is quoted. Admission webhooks may return any text.
 const longestError = 1000
 
-// tell writes what the gates of a source amount to into its condition GatesOpen, and announces what is new. source-controller is woken
-// if they are open and it was refused before.
+// tell sets the condition GatesOpen and emits an event if it changed. It triggers source-controller if the gates are
+// open and an artifact was refused before.
 func (r *SourceReconciler) tell(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation) error {
 	status, message, artifact := metav1.ConditionFalse, evaluation.Message+blockedBy(obj), blockedArtifact(obj)
 	if evaluation.Open {
@@ -244,8 +272,7 @@ func (r *SourceReconciler) tell(ctx context.Context, obj source.Source, evaluati
 		return err
 	}
 	switch {
-	case evaluation.Reason == HoldingReason:
-	case before == nil && evaluation.Open: // it was never held: nobody needs to be told
+	case before == nil && evaluation.Open: // it was never held, so no event
 	case before == nil || before.Status != status || before.Reason != evaluation.Reason:
 		r.announce(ctx, obj, evaluation)
 	}
@@ -258,9 +285,9 @@ func (r *SourceReconciler) tell(ctx context.Context, obj source.Source, evaluati
 	return r.wake(ctx, obj, before)
 }
 
-// patchConditions changes GatesOpen. The list of conditions is atomic in the API: server-side apply would take those of
-// source-controller too. (fluxcd/pkg/runtime/patch would read the source again, and could tell of a generation that nobody
-// evaluated.)
+// patchConditions changes GatesOpen. The list of conditions is atomic in the API, so server-side apply would take over
+// those of source-controller. fluxcd/pkg/runtime/patch would read the source again, and could report on a generation
+// that was not evaluated.
 func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Source, change func()) error {
 	before := obj.DeepCopyObject().(source.Source)
 	change()
@@ -273,20 +300,20 @@ func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Sourc
 	}
 	err = r.Status().Patch(ctx, obj, patch)
 	if apierrors.IsInvalid(err) && patch.Type() == types.JSONPatchType {
-		// A test in the patch failed.
+		// A test operation of the patch failed.
 		return r.conflict(obj, err)
 	}
 	return err
 }
 
-// conflict is the error of a write for which the source has changed too much.
+// conflict returns the error for a source that has changed since it was read.
 func (r *SourceReconciler) conflict(obj source.Source, why error) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: gatingv1.SourceGroupVersion.Group, Resource: r.Kind.Name}, obj.GetName(), why)
 }
 
-// conditionPatch replaces or removes GatesOpen at its place in the list, provided that it is still there, and that the source is
-// still of the generation that was evaluated. source-controller, which answers each hold and release with a write of the status,
-// is not in the way of that. Where there is no GatesOpen yet, the whole list is written, if nobody else has written the source.
+// conditionPatch replaces or removes GatesOpen by its index in the list, if it is still there and the source still has
+// the generation that was evaluated. So it does not conflict with source-controller, which writes the status after each
+// hold and release. If there is no GatesOpen yet, the whole list is written, if no one else has written the source.
 func conditionPatch(before, after source.Source) (client.Patch, error) {
 	is := func(condition metav1.Condition) bool { return condition.Type == gatingv1.GatesOpenCondition }
 	place := slices.IndexFunc(before.GetConditions(), is)

@@ -32,11 +32,13 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
 
-// waker is the field manager of requests to source-controller. They are no part of the claim, which is taken back with the gates.
+// waker is the field manager of the requests to source-controller. They are not part of the claim, which is removed
+// together with the gates.
 const waker = "gate-controller-wake"
 
-// wake makes source-controller try again at once if the backstop has refused it before GatesOpen was True. By itself it waits for up to
-// 15 minutes after refusals, and a changed condition does not wake it. before is the condition that GatesOpen has replaced.
+// wake requests a reconciliation by source-controller if the backstop refused an artifact before GatesOpen was True.
+// Otherwise source-controller would wait up to 15 minutes after refusals, because a changed condition does not trigger
+// it. before is the previous condition GatesOpen.
 func (r *SourceReconciler) wake(ctx context.Context, obj source.Source, before *metav1.Condition) error {
 	if obj.Gated().Spec.Suspend || !finished(obj) || !wasRefused(obj, !isOpenFor(before, obj.GetGeneration())) {
 		return nil
@@ -55,17 +57,17 @@ func (r *SourceReconciler) wake(ctx context.Context, obj source.Source, before *
 	return nil
 }
 
-// finished reports whether source-controller takes its work on the current generation to be done. It writes its conditions before the
-// artifact, so they say so even if the artifact was refused. While it still works, it publishes without being woken.
+// finished reports whether source-controller has completed the current generation. It writes its conditions before the
+// artifact, so they say so even if the artifact was refused. While it is still working, it needs no request to publish.
 func finished(obj source.Source) bool {
 	ready := conditions.Get(obj, meta.ReadyCondition)
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == obj.GetGeneration() &&
 		!conditions.Has(obj, meta.ReconcilingCondition)
 }
 
-// wasRefused reports whether the result of that work did not reach the status. opened tells that GatesOpen has just become True. If it was True
-// before, gate-controller may have stopped before it made the request, or a gate may have closed and opened while it was down. A request that is
-// yet to be handled is not repeated then.
+// wasRefused reports whether the result of that work did not reach the status. opened means that GatesOpen has just
+// become True. If it was True before, gate-controller may have stopped before it made the request, or a gate may have
+// closed and opened while it was down. A pending request is not repeated in that case.
 func wasRefused(obj source.Source, opened bool) bool {
 	status := obj.Gated().Status
 	requested := obj.GetAnnotations()[meta.ReconcileRequestAnnotation] != status.LastHandledReconcileAt
@@ -79,7 +81,7 @@ func wasRefused(obj source.Source, opened bool) bool {
 	return stored && !published(status) && !requested
 }
 
-// published reports whether the artifact is the one that the conditions tell of.
+// published reports whether the conditions name the artifact in the status.
 func published(status source.Status) bool {
 	// Its message names the revision.
 	stored := apimeta.FindStatusCondition(status.Conditions, sourcev1.ArtifactInStorageCondition)

@@ -35,7 +35,7 @@ import (
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// overridden is a gate that is closed or open until a moment, and then the reverse.
+// overridden returns a gate with an override that ends at the given time.
 func overridden(name string, closed bool, until time.Time) *gatingv1.Gate {
 	gate := gate(name, !closed)
 	gate.Generation = 1
@@ -43,7 +43,7 @@ func overridden(name string, closed bool, until time.Time) *gatingv1.Gate {
 	return gate
 }
 
-// saying gives a gate the status that it had at a moment.
+// saying gives a gate the status that it had at a time.
 func saying(gate *gatingv1.Gate, at time.Time) *gatingv1.Gate {
 	describe(gate.DeepCopy(), gate, gate.StateAt(at))
 	return gate
@@ -115,7 +115,7 @@ func TestAGateWithInvalidWindowsIsStalledAndClosed(t *testing.T) {
 	saying(freeze, noon)
 	g.Expect(conditions.IsFalse(freeze, gatingv1.OpenCondition)).To(BeTrue())
 	g.Expect(conditions.GetReason(freeze, meta.ReadyCondition)).To(Equal(gatingv1.InvalidWindowsReason))
-	g.Expect(conditions.GetMessage(freeze, meta.StalledCondition)).To(Equal("window never: from: it never happens: no month of these has such a day"))
+	g.Expect(conditions.GetMessage(freeze, meta.StalledCondition)).To(Equal("window never is invalid: from never happens: none of its months has such a day"))
 
 	freeze.Spec.ClosedDuring = nil
 	saying(freeze, noon)

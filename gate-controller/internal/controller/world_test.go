@@ -18,6 +18,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -40,22 +41,24 @@ import (
 	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
-// world is a cluster with sources, the CRDs of which have the field spec.gates until they lose it.
+// world is a cluster with sources. Their CRDs have the field spec.gates until loseField removes it.
 type world struct {
 	*WithT
 	client.Client
-	// beforeApply, if any, runs before a source is held or released, which then fails with its error.
+	// beforeApply, if set, runs before a source is held or released, which fails with its error.
 	beforeApply func() error
-	// cached, if any, makes of a source that was read what an outdated cache would have, or returns its error.
+	// cached, if set, changes a source that was read to what an outdated cache would return, or returns an error.
 	cached func(source.Source) error
-	// neverOpen forbids that a source is told to have open gates.
+	// neverOpen fails the test if a source gets GatesOpen=True.
 	neverOpen bool
-	// again is when a source that was left alone is looked at again; 0 if at its next event.
+	// again is when a source that was left unchanged is reconciled again. It is 0 if only an event triggers that.
 	again time.Duration
 	// now is the clock.
 	now func() time.Time
-	// events are those that were recorded.
+	// events are the recorded events.
 	events *kuberecorder.FakeRecorder
+	// requests are the requests to the API server, without events: writes, and reads that bypass the cache.
+	requests []string
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -73,14 +76,20 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{WithT: g, now: time.Now, events: kuberecorder.NewFakeRecorder(100)}
 	w.Client = builder.WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			w.requests = append(w.requests, "apply")
 			if w.beforeApply != nil {
 				if err := w.beforeApply(); err != nil {
 					return err
 				}
 			}
-			return c.Apply(ctx, obj, options...)
+			return apply(ctx, c, obj.(applied), options...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+			w.requests = append(w.requests, "patch")
+			return c.Patch(ctx, obj, patch, options...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			w.requests = append(w.requests, "patch "+subresource)
 			err := c.SubResource(subresource).Patch(ctx, obj, patch, options...)
 			g.Expect(w.neverOpen && conditions.IsTrue(obj.(source.Source), gatingv1.GatesOpenCondition)).To(BeFalse())
 			return err
@@ -89,13 +98,43 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// definitionOf is the name of the CRD of a kind.
+// applied is an object that is applied to a source.
+type applied interface {
+	client.Object
+	runtime.ApplyConfiguration
+	UnstructuredContent() map[string]any
+}
+
+// apply increments the generation of a source if it changes spec.suspend, as the API server does.
+func apply(ctx context.Context, c client.Client, obj applied, options ...client.ApplyOption) error {
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), stored); err != nil {
+		return err
+	}
+	before, _, _ := unstructured.NestedBool(stored.Object, "spec", "suspend")
+	if err := c.Apply(ctx, obj, options...); err != nil {
+		return err
+	}
+	if after, _, _ := unstructured.NestedBool(obj.UnstructuredContent(), "spec", "suspend"); after == before {
+		return nil
+	}
+	next := client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"add","path":"/metadata/generation","value":%d}]`, stored.GetGeneration()+1))
+	if err := c.Patch(ctx, stored, next); err != nil {
+		return err
+	}
+	obj.SetGeneration(stored.GetGeneration())
+	obj.SetResourceVersion(stored.GetResourceVersion())
+	return nil
+}
+
+// definitionOf returns the name of a kind's CRD.
 func definitionOf(kind source.Kind) string {
 	resource, _ := apimeta.UnsafeGuessKindToResource(gatingv1.SourceGroupVersion.WithKind(kind.Name))
 	return resource.GroupResource().String()
 }
 
-// crd has spec.gates in the version that is read.
+// crd returns a CRD with spec.gates in the version that gate-controller reads.
 func crd(name string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{}
 	obj.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -111,14 +150,14 @@ func versionWithGates() map[string]any {
 	return version
 }
 
-// reconcile has a source looked at until nothing is left to do, and returns it.
+// reconcile reconciles a source until nothing is left to do, and returns it.
 func (w *world) reconcile(t *testing.T, obj source.Source) source.Source {
 	t.Helper()
 	w.Expect(w.tryReconcile(t, obj)).To(Succeed())
 	return obj
 }
 
-// tryReconcile has a source looked at until nothing is left to do, or that fails, and then reads it.
+// tryReconcile reconciles a source until nothing is left to do, or an error, and then reads it.
 func (w *world) tryReconcile(t *testing.T, obj source.Source) error {
 	t.Helper()
 	r := w.reconciler(t, obj)
@@ -132,7 +171,7 @@ func (w *world) tryReconcile(t *testing.T, obj source.Source) error {
 	return err
 }
 
-// reconciler is that of a source's kind.
+// reconciler returns the reconciler of a source's kind.
 func (w *world) reconciler(t *testing.T, obj source.Source) *SourceReconciler {
 	t.Helper()
 	kind := source.Kinds[slices.IndexFunc(source.Kinds, func(kind source.Kind) bool {
@@ -140,12 +179,20 @@ func (w *world) reconciler(t *testing.T, obj source.Source) *SourceReconciler {
 		return err == nil && gvk.Kind == kind.Name
 	})]
 	return &SourceReconciler{
-		Client: outdated{w.Client, w.cached}, Live: w.Client, Kind: kind, Selector: labels.Everything(), NoCrossNamespaceRefs: true, Now: w.now,
+		Client: outdated{w.Client, w.cached}, Live: live{w}, Kind: kind, Selector: labels.Everything(), NoCrossNamespaceRefs: true, Now: w.now,
 		Announcer: announce.To(w.Scheme(), w.events, &kuberecorder.FakeRecorder{}),
 	}
 }
 
-// outdated is a client whose cache is.
+// live reads past the cache.
+type live struct{ *world }
+
+func (l live) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	l.requests = append(l.requests, "get")
+	return l.Client.Get(ctx, key, obj, options...)
+}
+
+// outdated is a client with an outdated cache.
 type outdated struct {
 	client.Client
 	cached func(source.Source) error
@@ -159,7 +206,7 @@ func (o outdated) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 	return err
 }
 
-// edit changes an object as a person does.
+// edit changes an object as a user does.
 func (w *world) edit(t *testing.T, obj client.Object, change func()) {
 	t.Helper()
 	w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
@@ -167,14 +214,14 @@ func (w *world) edit(t *testing.T, obj client.Object, change func()) {
 	w.Expect(w.Update(t.Context(), obj)).To(Succeed())
 }
 
-// loseField takes spec.gates from a CRD, and from the source of its kind, as stock CRDs do.
+// loseField removes spec.gates from a CRD, and from the source of its kind, as stock CRDs do.
 func (w *world) loseField(t *testing.T, definition string, of source.Source) {
 	t.Helper()
 	w.setVersion(t, definition, map[string]any{"name": gatingv1.SourceGroupVersion.Version})
 	w.edit(t, of, func() { of.Gated().Spec.Gates = nil })
 }
 
-// giveFieldBack gives spec.gates back to a CRD.
+// giveFieldBack adds spec.gates to a CRD again.
 func (w *world) giveFieldBack(t *testing.T, definition string) {
 	t.Helper()
 	w.setVersion(t, definition, versionWithGates())

@@ -14,9 +14,10 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package hold is Sluice's claim on a source, above all on its spec.suspend. It rests on the shared ownership of fields in server-side apply:
-// a hold applies 'suspend: true' in the name of the gate-controller, a release applies the same object without the field.
-// Whoever else has suspended the source owns the field too, so that it stays suspended when the hold is released.
+// Package hold sets and reads what Sluice owns of a source, above all spec.suspend. It relies on the shared ownership
+// of fields in server-side apply: a hold applies 'suspend: true' as the field manager gate-controller, and a release
+// applies the same object without the field. If someone else suspended the source too, they also own the field, so the
+// source stays suspended after the release.
 package hold
 
 import (
@@ -32,7 +33,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// Manager is the field manager in whose name sources are held.
+// Manager is the field manager that holds sources.
 const Manager = gatingv1.HoldingManager
 
 var (
@@ -43,15 +44,15 @@ var (
 
 // Claim is what Sluice owns of a source.
 type Claim struct {
-	// Suspend is the hold: spec.suspend is true in the name of Manager.
+	// Suspend is the hold: Manager has set spec.suspend to true.
 	Suspend bool
-	// Inherited is what InheritedGatesAnnotation says.
+	// Inherited is the value of InheritedGatesAnnotation.
 	Inherited string
-	// BySpec tells that GatedByAnnotation is there.
+	// BySpec reports whether GatedByAnnotation is set.
 	BySpec bool
 }
 
-// On returns the claim that is on the source.
+// On returns the claim on a source.
 func On(source client.Object) Claim {
 	var claim Claim
 	for _, entry := range source.GetManagedFields() {
@@ -71,8 +72,8 @@ func On(source client.Object) Claim {
 	return claim
 }
 
-// Apply makes the claim the one that is on the source, which is then as the API server has it. A hold is placed whatever has become
-// of the source; the release of one fails with a conflict if the source is no longer as it was given.
+// Apply changes the claim on a source, and updates source to what the API server returns. A hold is applied even if the
+// source has changed since it was read. A release fails with a conflict in that case.
 func Apply(ctx context.Context, c client.Client, source client.Object, claim Claim) error {
 	kind, err := apiutil.GVKForObject(source, c.Scheme())
 	if err != nil {
@@ -82,7 +83,7 @@ func Apply(ctx context.Context, c client.Client, source client.Object, claim Cla
 	wanted.SetGroupVersionKind(kind)
 	wanted.SetNamespace(source.GetNamespace())
 	wanted.SetName(source.GetName())
-	// Apply would create a source that was deleted a moment ago; with the UID it fails instead.
+	// Without the UID, Apply would create a source that was deleted a moment ago.
 	wanted.SetUID(source.GetUID())
 	if On(source).Suspend && !claim.Suspend {
 		wanted.SetResourceVersion(source.GetResourceVersion())
@@ -107,8 +108,8 @@ func Apply(ctx context.Context, c client.Client, source client.Object, claim Cla
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, source)
 }
 
-// TrimManagedFields is a cache transform that keeps of the managed fields only the entry that On reads. Gates keep all: they report whether the
-// reason of a gate is still that of its state.
+// TrimManagedFields is a cache transform that removes all managed fields except the entry that On reads. Gates keep all
+// of theirs, because they show whether a gate's reason still belongs to its state.
 func TrimManagedFields(in any) (any, error) {
 	obj, ok := in.(client.Object)
 	if _, isGate := in.(*gatingv1.Gate); !ok || isGate {

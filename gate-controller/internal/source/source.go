@@ -14,9 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package source holds what the gate-controller reads of Flux's sources. The types here are views of those of
-// source-controller: they have the field spec.gates, which stock Flux lacks, and little else, so that little is held in memory
-// and nothing that isn't known here can be written by accident.
+// Package source contains the parts of Flux's sources that gate-controller reads. Its types have the field spec.gates,
+// which stock Flux lacks, and few others. That saves memory, and other fields cannot be written by accident.
 // +kubebuilder:object:generate=true
 package source
 
@@ -35,15 +34,15 @@ import (
 type Kind struct {
 	// Name of the kind.
 	Name string
-	// New makes an empty source of the kind, and NewList an empty list.
+	// New returns an empty source of the kind, and NewList an empty list.
 	New     func() Source
 	NewList func() client.ObjectList
 }
 
-// HelmCharts inherit the gates of their HelmRepository.
+// HelmCharts is the kind that inherits the gates of its HelmRepository.
 var HelmCharts = Kind{gatingv1.HelmChartKind, func() Source { return &HelmChart{} }, func() client.ObjectList { return &HelmChartList{} }}
 
-// Kinds are all that gates can hold.
+// Kinds are all kinds that gates can hold.
 var Kinds = []Kind{
 	{gatingv1.GitRepositoryKind, func() Source { return &GitRepository{} }, func() client.ObjectList { return &GitRepositoryList{} }},
 	{gatingv1.OCIRepositoryKind, func() Source { return &OCIRepository{} }, func() client.ObjectList { return &OCIRepositoryList{} }},
@@ -61,30 +60,31 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Source is a Flux source that gates can hold back.
+// Source is a Flux source that gates can hold.
 // +kubebuilder:object:generate=false
 type Source interface {
 	client.Object
 	conditions.Setter
-	// Gated returns the part of the source that gating is about.
+	// Gated returns the part of the source that gates concern.
 	Gated() *Body
 }
 
-// Body is the part of a source that gating is about. It is the same for all kinds.
+// Body is the part of a source that gates concern. It is the same for all kinds.
 type Body struct {
 	Spec   Spec   `json:"spec,omitempty"`
 	Status Status `json:"status,omitempty"`
 }
 
-// Spec is the part of a source's spec that is read.
+// Spec is the part of a source's spec that gate-controller reads.
 type Spec struct {
-	// Gates that hold the source back. The field exists where config/components/gated-sources patched Flux's CRDs.
+	// Gates hold the source while they are closed. The field exists if config/components/gated-sources has patched
+	// Flux's CRDs.
 	Gates *gatingv1.GateReferences `json:"gates,omitempty"`
 	// Suspend stops source-controller from fetching.
 	Suspend bool `json:"suspend,omitempty"`
-	// Type of a HelmRepository: 'default' or 'oci'.
+	// Type of a HelmRepository is 'default' or 'oci'.
 	Type string `json:"type,omitempty"`
-	// SourceRef is what a HelmChart comes from.
+	// SourceRef names the source of a HelmChart.
 	SourceRef *Reference `json:"sourceRef,omitempty"`
 }
 
@@ -94,7 +94,7 @@ type Reference struct {
 	Name string `json:"name"`
 }
 
-// Status is the part of a source's status that is read, and written: the condition GatesOpen.
+// Status is the part of a source's status that gate-controller reads. It writes only the condition GatesOpen.
 type Status struct {
 	ObservedGeneration     int64              `json:"observedGeneration,omitempty"`
 	LastHandledReconcileAt string             `json:"lastHandledReconcileAt,omitempty"`
@@ -102,12 +102,12 @@ type Status struct {
 	Artifact               *Artifact          `json:"artifact,omitempty"`
 }
 
-// Artifact is the part of what a source has published that is read.
+// Artifact is the part of a source's artifact that gate-controller reads.
 type Artifact struct {
 	Revision string `json:"revision"`
 }
 
-// Gated returns itself; kinds embed it.
+// Gated returns the body. The kinds embed Body, so this makes each of them a Source.
 func (b *Body) Gated() *Body { return b }
 
 // GetConditions returns the conditions of the source.
@@ -116,8 +116,8 @@ func (b *Body) GetConditions() []metav1.Condition { return b.Status.Conditions }
 // SetConditions replaces the conditions of the source.
 func (b *Body) SetConditions(conditions []metav1.Condition) { b.Status.Conditions = conditions }
 
-// References returns the gates of a source: those of its spec, else those of its annotations, else nil. The error says what
-// is wrong with the annotations.
+// References returns the gates of a source: those in its spec, else those in its annotations, else nil. It returns an
+// error if the annotations are invalid.
 func References(source Source) (*gatingv1.GateReferences, error) {
 	if gates := source.Gated().Spec.Gates; gates != nil {
 		return gates, nil
@@ -125,15 +125,15 @@ func References(source Source) (*gatingv1.GateReferences, error) {
 	return gatingv1.ReferencesFromAnnotations(source.GetAnnotations())
 }
 
-// HasNoArtifact reports whether the source is an OCI HelmRepository. That one fetches nothing: its charts read the registry
-// themselves. Nothing is held by suspending it, and nothing may be written to its status: source-controller empties it again,
-// and the two would never rest.
+// HasNoArtifact reports whether the source is an OCI HelmRepository. It fetches nothing, because its charts read the
+// registry directly, so suspending it holds nothing. Its status must not be written: source-controller resets it, and
+// the two controllers would write it in a loop.
 func HasNoArtifact(source Source) bool {
 	_, isRepository := source.(*HelmRepository)
 	return isRepository && source.Gated().Spec.Type == sourcev1.HelmRepositoryTypeOCI
 }
 
-// HelmRepositoryOf returns the name of the HelmRepository that a HelmChart comes from; empty for every other source.
+// HelmRepositoryOf returns the name of a HelmChart's HelmRepository. It is empty for all other sources.
 func HelmRepositoryOf(source Source) string {
 	ref := source.Gated().Spec.SourceRef
 	if _, isChart := source.(*HelmChart); !isChart || ref == nil || ref.Kind != gatingv1.HelmRepositoryKind {

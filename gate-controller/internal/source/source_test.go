@@ -37,7 +37,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// fluxTypes are source-controller's own types of the kinds here.
+// fluxTypes are source-controller's own types of these kinds.
 var fluxTypes = map[string]reflect.Type{
 	sourcev1.GitRepositoryKind:  reflect.TypeFor[sourcev1.GitRepository](),
 	sourcev1.OCIRepositoryKind:  reflect.TypeFor[sourcev1.OCIRepository](),
@@ -60,7 +60,7 @@ func TestTheKindsAreThoseOfFlux(t *testing.T) {
 	g.Expect(names).To(HaveLen(len(fluxTypes)))
 }
 
-// The install names the kinds in lists, each of which has to have them all.
+// The manifests name the kinds in lists. Each list must have all of them.
 func TestTheInstallKnowsTheKinds(t *testing.T) {
 	g := NewWithT(t)
 	lists := map[string][]string{}
@@ -106,7 +106,7 @@ func TestTheInstallKnowsTheKinds(t *testing.T) {
 	}
 }
 
-// resources are the names of the kinds in paths of the API.
+// resources are the names of the kinds in API paths.
 func resources() []string {
 	var names []string
 	for _, kind := range gatingv1.SourceKinds {
@@ -116,7 +116,7 @@ func resources() []string {
 	return names
 }
 
-// decode reads the documents of a file of the install, of which those of other kinds come out empty or with fewer fields.
+// decode reads the documents of a file. Those of other kinds come out empty or with fewer fields.
 func decode[T any](t *testing.T, file string) []T {
 	t.Helper()
 	g := NewWithT(t)
@@ -135,7 +135,7 @@ func decode[T any](t *testing.T, file string) []T {
 	}
 }
 
-// The views hold the same fields for all kinds, and spec.gates.
+// The views have the same fields for all kinds, and spec.gates.
 func TestEachViewHasTheFieldsOfFluxsType(t *testing.T) {
 	const (
 		gates     = "spec.gates is not in it"
@@ -207,7 +207,7 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 }
 
-// differences says in what a view is not a part of a type, field by field as JSON has them.
+// differences compares a view with a type, field by field, by their JSON names.
 func differences(path string, view, flux reflect.Type) []string {
 	view, flux = element(view), element(flux)
 	switch {
@@ -244,7 +244,7 @@ func differences(path string, view, flux reflect.Type) []string {
 	return found
 }
 
-// fieldsOf returns the fields of a struct by their names in JSON, with those of the structs that it holds inline.
+// fieldsOf returns the fields of a struct by their JSON names, including those of inlined structs.
 func fieldsOf(of reflect.Type) map[string]reflect.StructField {
 	fields := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(of) {
@@ -255,7 +255,7 @@ func fieldsOf(of reflect.Type) map[string]reflect.StructField {
 	return fields
 }
 
-// inJSON returns the field's name in JSON, empty for what is inline, and whether it may be left out.
+// inJSON returns the field's JSON name, which is empty for an inlined struct, and whether it may be omitted.
 func inJSON(field reflect.StructField) (name string, optional bool) {
 	name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 	return name, strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
