@@ -24,13 +24,13 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-	_ "time/tzdata" // the time zones of gates' windows
 
 	// The image has neither time zones nor certificate authorities.
 	_ "time/tzdata"
 
 	_ "golang.org/x/crypto/x509roots/fallback"
 
+	notificationv1 "github.com/fluxcd/notification-controller/api/v1beta3"
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
 	fluxcontroller "github.com/fluxcd/pkg/runtime/controller"
 	flag "github.com/spf13/pflag"
@@ -105,6 +105,7 @@ func run(ctx context.Context, opts options) error {
 	utilruntime.Must(gatingv1.AddToScheme(scheme))
 	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
 	utilruntime.Must(gitopsv1.AddToScheme(scheme))
+	utilruntime.Must(notificationv1.AddToScheme(scheme))
 
 	selector, err := fluxcontroller.GetWatchSelector(opts.Watch)
 	if err != nil {
@@ -116,6 +117,7 @@ func run(ctx context.Context, opts options) error {
 			ByObject: map[client.Object]cache.ByObject{
 				&pipelinesv1.Pipeline{}:          {Label: selector},
 				&pipelinesv1.PromotionApproval{}: {Transform: controller.TrimApproval},
+				&notificationv1.Alert{}:          {Transform: cache.TransformStripManagedFields()},
 			},
 		},
 	})
@@ -133,6 +135,10 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	uncached, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: scheme, Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	readAlerts, err := controller.MayReadAlerts(ctx, uncached, opts.OnlyNamespace())
 	if err != nil {
 		return err
 	}
@@ -162,6 +168,7 @@ func run(ctx context.Context, opts options) error {
 		Actions:              actions,
 		Polls:                polls,
 		HTTPApprover:         ownName,
+		ReadAlerts:           readAlerts,
 		NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(),
 		Now:                  time.Now,
 	}

@@ -55,11 +55,11 @@ const (
 
 var (
 	// ErrTooLarge means that a response, or an object in it, is larger than any API server's.
-	ErrTooLarge = errors.New("the answer is too large")
+	ErrTooLarge = errors.New("the response is too large")
 	// ErrTooMany means that a list has more objects than requested.
 	ErrTooMany = errors.New("there are too many objects")
 	// ErrMalformed means that a response is not from a Kubernetes API server.
-	ErrMalformed = errors.New("the answer is malformed")
+	ErrMalformed = errors.New("the response is malformed")
 	// ErrNoKind means that the API server does not serve a kind.
 	ErrNoKind = errors.New("no such kind")
 )

@@ -36,7 +36,7 @@ var (
 	// ErrMalformed means that the JSON is not an API object. It does not quote the JSON.
 	ErrMalformed = errors.New("it is not an object")
 	// ErrTooLarge means that a field is larger than any controller writes.
-	ErrTooLarge = errors.New("a field of it is too large")
+	ErrTooLarge = errors.New("one of its fields is too large")
 )
 
 // Object is the part of an application object that is kept.
@@ -131,7 +131,7 @@ func (d *Decoder) state(obj *unstructured.Unstructured, raw []byte) State {
 	}
 	revision, err := d.revision(raw)
 	if err == nil {
-		err = checkRevision(revision, "that it makes")
+		err = checkRevision(revision, "from the expression")
 	}
 	if err != nil {
 		return UnknownBecause(pipelinesv1.RevisionExpressionFailedReason, "spec.revision.expr: "+err.Error(), time.Time{})

@@ -69,9 +69,9 @@ func TestATargetIsUnknownWhereTheExpressionMakesNoRevision(t *testing.T) {
 	for _, test := range []struct{ name, object, expr, why string }{
 		{"of a field that is missing", object, "object.spec.missing", "no such key: missing"},
 		{"of a number", object, "object.spec.version", "it evaluated to type int, but must be a string"},
-		{"of several words", object, "object.spec.words", "the revision that it makes is not one word"},
-		{"of several lines", object, "object.spec.line", "the revision that it makes is not one word"},
-		{"longer than any revision", object, "object.spec.longer", "the revision that it makes is too long"},
+		{"of several words", object, "object.spec.words", "the revision from the expression is not one word"},
+		{"of several lines", object, "object.spec.line", "the revision from the expression is not one word"},
+		{"longer than any revision", object, "object.spec.longer", "the revision from the expression is too long"},
 		{"of a text that is too long to look at", object, "object.spec.long", "it evaluated to type null_type, but must be a string"},
 		{"which takes too long to find", object, "[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9].map(b, [1,2,3,4,5,6,7,8,9].map(c, [1,2,3,4,5,6,7,8,9].map(d, object)))).size() > 0 ? 'a' : 'b'", "actual cost limit exceeded"},
 		{"of an object that is too large", `{apiVersion: example.com/v1, kind: App, spec: {long: ` + strings.Repeat("x", 1<<20) + `}}`, "object.kind", "the object is larger than 1024 KiB"},

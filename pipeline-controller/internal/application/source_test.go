@@ -60,7 +60,7 @@ func TestTheSourcesOfAnApplication(t *testing.T) {
 }
 
 func TestASource(t *testing.T) {
-	const conditions = `conditions: [{type: Ready, status: "True"}, {type: GatesOpen, status: "False", message: "gate change-freeze is closed; new artifacts are blocked, even if Ready names one"}]`
+	const conditions = `conditions: [{type: Ready, status: "True"}, {type: GatesOpen, status: "False", message: "gate change-freeze is closed; new artifacts are blocked"}]`
 	git := func(spec string) string {
 		return `{apiVersion: source.toolkit.fluxcd.io/v1, kind: GitRepository, metadata: {namespace: prod, name: fleet}, spec: ` + spec +
 			`, status: {artifact: {revision: "v1@sha1:a"}, ` + conditions + `}}`

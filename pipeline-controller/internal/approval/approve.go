@@ -211,7 +211,7 @@ func (a *Approver) create(ctx context.Context, log logr.Logger, pipeline *pipeli
 		return a.repeat(ctx, pipeline, approval)
 	case err != nil:
 		log.Error(err, "creating an approval failed")
-		return refuse(Unavailable, "the approval could not be made: the controller's log says why")
+		return refuse(Unavailable, "creating the approval failed: see the controller's log")
 	}
 	log.Info("approved", "approval", approval.Name)
 	return Made{Name: approval.Name, New: true}, nil
@@ -223,7 +223,7 @@ func (a *Approver) repeat(ctx context.Context, pipeline *pipelinesv1.Pipeline, a
 	found := a.Reader.Get(ctx, client.ObjectKeyFromObject(approval), made) == nil
 	switch {
 	case found && !made.Concerns(pipeline):
-		return refuse(Unavailable, "an approval of a deleted Pipeline of that name has yet to be garbage-collected")
+		return refuse(Unavailable, "an approval of a deleted Pipeline with this name is not garbage-collected yet")
 	case found && !made.Spec.Repeats(approval.Spec):
 		return refuse(Unavailable, "PromotionApproval %s already exists and approves something else: delete it", made.Name)
 	}

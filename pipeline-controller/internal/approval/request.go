@@ -64,7 +64,7 @@ func readComment(body []byte) (string, error) {
 		return "", errors.New(`the body must be empty or {"comment": "..."}`)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return "", errors.New("something follows the body's JSON")
+		return "", errors.New("the body has text after its JSON")
 	}
 	if utf8.RuneCountInString(content.Comment) > maxComment {
 		return "", fmt.Errorf("the comment is longer than %d characters", maxComment)

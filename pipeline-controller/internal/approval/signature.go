@@ -77,7 +77,7 @@ func (a *Approver) readSignature(request Request) (signature, error) {
 func header(from http.Header, name string) (string, error) {
 	values := from.Values(name)
 	if len(values) != 1 {
-		return "", fmt.Errorf("%d headers %s instead of one", len(values), name)
+		return "", fmt.Errorf("%d %s headers instead of one", len(values), name)
 	}
 	return values[0], nil
 }

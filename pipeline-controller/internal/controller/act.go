@@ -161,7 +161,7 @@ func (r *PipelineReconciler) confirm(
 ) (string, error) {
 	fresh := &pipelinesv1.Pipeline{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(planned), fresh); err != nil {
-		return "", fmt.Errorf("reading the Pipeline once more: %w", err)
+		return "", fmt.Errorf("reading the Pipeline again: %w", err)
 	}
 	if fresh.UID != planned.UID || fresh.Generation != planned.Generation || !fresh.DeletionTimestamp.IsZero() {
 		return "the Pipeline has changed", nil
@@ -204,7 +204,7 @@ func (r *PipelineReconciler) record(ctx context.Context, pipeline *pipelinesv1.P
 			err = errors.Join(err, r.Live.Get(ctx, client.ObjectKeyFromObject(pipeline), pipeline))
 		}
 		if pipeline.UID != planned {
-			return fmt.Errorf("the Pipeline was replaced: %w", errGone)
+			return errReplaced
 		}
 		return err
 	})
@@ -213,8 +213,8 @@ func (r *PipelineReconciler) record(ctx context.Context, pipeline *pipelinesv1.P
 // recordBackoff retries for about ten seconds.
 var recordBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 10}
 
-var errGone = errors.New("it is gone")
+var errReplaced = errors.New("the Pipeline was replaced")
 
 func worthRepeating(err error) bool {
-	return !apierrors.IsNotFound(err) && !errors.Is(err, errGone)
+	return !apierrors.IsNotFound(err) && !errors.Is(err, errReplaced)
 }

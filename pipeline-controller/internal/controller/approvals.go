@@ -93,7 +93,7 @@ func (r *PipelineReconciler) stillThere(ctx context.Context, pipeline *pipelines
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
-			return nil, fmt.Errorf("reading approval %s once more: %w", counted[i].Name, err)
+			return nil, fmt.Errorf("reading approval %s again: %w", counted[i].Name, err)
 		case fresh.UID == counted[i].UID && fresh.Concerns(pipeline):
 			there = append(there, *fresh)
 		}
@@ -159,7 +159,7 @@ func (r *PipelineReconciler) adopt(ctx context.Context, pipeline *pipelinesv1.Pi
 		return err
 	}
 	if err := r.Patch(ctx, owned, client.MergeFromWithOptions(fresh, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("making the Pipeline own approval %s: %w", fresh.Name, err)
+		return fmt.Errorf("setting the owner of approval %s: %w", fresh.Name, err)
 	}
 	return nil
 }
@@ -170,11 +170,11 @@ func (r *PipelineReconciler) collect(ctx context.Context, pipeline *pipelinesv1.
 		if client.IgnoreNotFound(err) == nil {
 			return nil
 		}
-		return fmt.Errorf("deleting approval %s, of another revision: %w", approval.Name, err)
+		return fmt.Errorf("deleting approval %s of another revision: %w", approval.Name, err)
 	}
 	// No events are recorded if many are deleted at once.
 	if len(next.StaleApprovals) <= fewChores {
-		r.Event(pipeline, corev1.EventTypeNormal, "ApprovalDeleted", void(pipeline, approval, next.Status.RevisionInto(approval.Spec.Environment)))
+		r.Event(pipeline, corev1.EventTypeNormal, pipelinesv1.ApprovalDeletedReason, void(pipeline, approval, next.Status.RevisionInto(approval.Spec.Environment)))
 	}
 	return nil
 }

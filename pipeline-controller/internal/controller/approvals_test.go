@@ -150,7 +150,7 @@ func TestManyApprovalsOfOnePipeline(t *testing.T) {
 			_, err := r.Reconcile(t.Context(), request)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(kube.requests).To(BeNumerically("<=", fewChores), "reconciles are for all tenants")
-			g.Expect(ready()).To(ContainSubstring("nothing is promoted before approvals of other revisions have been deleted"))
+			g.Expect(ready()).To(ContainSubstring("nothing is promoted until approvals of other revisions are deleted"))
 			g.Expect(pipeline.Status.Revision).To(BeEmpty())
 
 			r.Actions = pool

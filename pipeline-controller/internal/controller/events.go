@@ -44,25 +44,33 @@ var telling = map[pipelinesv1.PromotionState]struct {
 }
 
 // announce reports every promotion that the status has moved on: in the log, in metrics, and in events on the Pipeline
-// and on the environment's applications. Flux's Alerts do not support Pipelines, but existing Alerts for the
-// applications include the latter events.
+// and on the environment's applications. Flux's Alerts support Pipelines only with the component alert-kinds, but
+// existing Alerts for the applications include the latter events.
 func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1.Pipeline, before pipelinesv1.PipelineStatus) {
 	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
 		old, now := before.Environments[env], pipeline.Status.Environments[env]
 		if len(now.History) > 0 && left(old, &now.History[0]) {
 			r.tell(ctx, pipeline, env, &now.History[0])
 		}
-		measure(pipeline, old, now.Promotion)
+		measure(pipeline, env, old, now.Promotion)
 		if now.Promotion != nil && moved(old, now.Promotion) {
 			r.tell(ctx, pipeline, env, now.Promotion)
+		}
+	}
+	for env := range before.Environments {
+		if pipeline.Status.Environments[env] == nil {
+			forgetEnvironment(pipeline, env)
 		}
 	}
 }
 
 func (r *PipelineReconciler) tell(ctx context.Context, pipeline *pipelinesv1.Pipeline, env string, record *pipelinesv1.PromotionRecord) {
 	as, ok := telling[record.State]
-	if record.RollbackTime != nil {
+	switch {
+	case record.RollbackTime != nil:
 		as.reason, as.stands = pipelinesv1.RolledBackReason, pipelinesv1.EnvironmentRolledBack
+	case record.State == pipelinesv1.PromotionCreated && record.LastError != "":
+		as.reason, as.stands = pipelinesv1.PullRequestUnknownReason, pipelinesv1.EnvironmentFailed
 	}
 	if !ok {
 		return
@@ -71,7 +79,11 @@ func (r *PipelineReconciler) tell(ctx context.Context, pipeline *pipelinesv1.Pip
 	if record.LastError != "" || record.RollbackTime != nil {
 		eventType = corev1.EventTypeWarning
 	}
-	message := plaintext.Line(env + ": " + messageOf(pipeline.Status.Environments[env], record, as.stands))
+	status := pipeline.Status.Environments[env]
+	message := plaintext.Line(env + ": " + messageOf(status, record, as.stands))
+	if status.Promotion == record && status.WaitingApproval.Revision != "" {
+		message += fmt.Sprintf("; to approve: flux approve promotion %s --env %s --namespace %s", pipeline.Name, env, pipeline.Namespace)
+	}
 	r.Event(pipeline, eventType, as.reason, message)
 	for _, app := range r.applications(ctx, pipeline, env) {
 		r.EventOn(&app, pipeline, eventType, as.reason, fmt.Sprintf("pipeline %s/%s: %s", pipeline.Namespace, pipeline.Name, message))
@@ -113,12 +125,25 @@ func left(before *pipelinesv1.EnvironmentStatus, past *pipelinesv1.PromotionReco
 	return before != nil && before.Promotion != nil && before.Promotion.StartTime.Equal(&past.StartTime) && before.Promotion.State != past.State
 }
 
-// moved reports whether the record has a new state or message. A repeated error is not new.
+// moved reports whether the record has a new state or message, or waits for what it did not wait for before. A repeated
+// error is not new.
 func moved(before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) bool {
 	if before == nil || before.Promotion == nil {
 		return true
 	}
 	old := before.Promotion
 	return old.State != record.State || old.RollbackTime == nil && record.RollbackTime != nil || old.Revision != record.Revision || !old.StartTime.Equal(&record.StartTime) ||
-		record.LastError != "" && old.LastError != record.LastError
+		record.LastError != "" && old.LastError != record.LastError || blockedAgain(old, record)
+}
+
+// blockedAgain reports whether a precondition was met and no longer is, for instance because a gate has closed.
+func blockedAgain(old, record *pipelinesv1.PromotionRecord) bool {
+	if record.State != pipelinesv1.PromotionUnapproved && record.State != pipelinesv1.PromotionCreated {
+		return false
+	}
+	return slices.ContainsFunc(record.Preconditions, func(now pipelinesv1.PreconditionStatus) bool {
+		return !now.Met && slices.ContainsFunc(old.Preconditions, func(before pipelinesv1.PreconditionStatus) bool {
+			return before.Type == now.Type && before.Met
+		})
+	})
 }

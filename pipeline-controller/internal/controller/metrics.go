@@ -44,19 +44,20 @@ var (
 	promoted = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_promotion_promoted_duration_seconds", Buckets: waits,
 		Help: "The duration in seconds from the arrival of a revision in the previous environment to its promotion by merge or notification.",
-	}, []string{"namespace", "name"})
+	}, []string{"namespace", "name", "environment"})
 	arrived = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_promotion_arrived_duration_seconds", Buckets: waits,
 		Help: "The duration in seconds from the arrival of a revision in the previous environment to its arrival in this one.",
-	}, []string{"namespace", "name"})
+	}, []string{"namespace", "name", "environment"})
 	waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_promotion_precondition_wait_duration_seconds", Buckets: waits,
 		Help: "The duration in seconds that promotions waited for a precondition until it was met.",
-	}, []string{"namespace", "name", "type"})
+	}, []string{"namespace", "name", "environment", "type"})
 )
 
-// measure observes what has ended between two states of a promotion. Either state may be missing.
-func measure(pipeline *pipelinesv1.Pipeline, before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) {
+// measure observes what has ended between two states of a promotion into an environment. Either state may be missing. The histograms
+// of an environment exist from the start of its first promotion, so that the rate of the first observation is not lost.
+func measure(pipeline *pipelinesv1.Pipeline, env string, before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) {
 	if record == nil {
 		return
 	}
@@ -69,14 +70,16 @@ func measure(pipeline *pipelinesv1.Pipeline, before *pipelinesv1.EnvironmentStat
 			histogram.Observe(between(record.StartTime, *now))
 		}
 	}
+	promoted := promoted.WithLabelValues(pipeline.Namespace, pipeline.Name, env)
 	if record.State == pipelinesv1.PromotionSucceeded {
-		observe(promoted.WithLabelValues(pipeline.Namespace, pipeline.Name), old.CompletionTime, record.CompletionTime)
+		observe(promoted, old.CompletionTime, record.CompletionTime)
 	}
-	observe(arrived.WithLabelValues(pipeline.Namespace, pipeline.Name), old.ArrivalTime, record.ArrivalTime)
-	for _, was := range old.Preconditions {
-		for _, is := range record.Preconditions {
+	observe(arrived.WithLabelValues(pipeline.Namespace, pipeline.Name, env), old.ArrivalTime, record.ArrivalTime)
+	for _, is := range record.Preconditions {
+		waited := waited.WithLabelValues(pipeline.Namespace, pipeline.Name, env, is.Type)
+		for _, was := range old.Preconditions {
 			if was.Type == is.Type && !was.Met && is.Met && was.LastTransitionTime != nil && is.LastTransitionTime != nil {
-				waited.WithLabelValues(pipeline.Namespace, pipeline.Name, is.Type).Observe(between(*was.LastTransitionTime, *is.LastTransitionTime))
+				waited.Observe(between(*was.LastTransitionTime, *is.LastTransitionTime))
 			}
 		}
 	}
@@ -87,8 +90,18 @@ func between(before, now metav1.Time) float64 { return max(now.Sub(before.Time).
 
 // forgetMeasures removes the metrics of a deleted Pipeline.
 func forgetMeasures(pipeline types.NamespacedName) {
+	forget(prometheus.Labels{"namespace": pipeline.Namespace, "name": pipeline.Name})
+}
+
+// forgetEnvironment removes the metrics of an environment that its Pipeline no longer has, so that renaming environments adds no
+// metrics forever.
+func forgetEnvironment(pipeline *pipelinesv1.Pipeline, env string) {
+	forget(prometheus.Labels{"namespace": pipeline.Namespace, "name": pipeline.Name, "environment": env})
+}
+
+func forget(labels prometheus.Labels) {
 	for _, histogram := range []*prometheus.HistogramVec{promoted, arrived, waited} {
-		histogram.DeletePartialMatch(prometheus.Labels{"namespace": pipeline.Namespace, "name": pipeline.Name})
+		histogram.DeletePartialMatch(labels)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestAPromotionDuringWhichTheWallClockWasPutBackTookNoTime(t *testing.T) {
 	for _, histogram := range []*prometheus.HistogramVec{promoted, arrived, waited} {
 		histogram.Reset()
 	}
-	measure(pipeline, &pipelinesv1.EnvironmentStatus{Promotion: &began}, &ended)
+	measure(pipeline, "prod", &pipelinesv1.EnvironmentStatus{Promotion: &began}, &ended)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(promoted, arrived, waited)
 	families, err := registry.Gather()
@@ -50,7 +50,28 @@ func TestAPromotionDuringWhichTheWallClockWasPutBackTookNoTime(t *testing.T) {
 	g.Expect(families).To(HaveLen(3))
 	for _, family := range families {
 		g.Expect(family.GetMetric()).To(HaveLen(1))
+		g.Expect(family.GetMetric()[0].GetLabel()).To(ContainElement(And(HaveField("GetName()", "environment"), HaveField("GetValue()", "prod"))))
 		g.Expect(family.GetMetric()[0].GetHistogram().GetSampleCount()).To(BeEquivalentTo(1), family.GetName())
 		g.Expect(family.GetMetric()[0].GetHistogram().GetSampleSum()).To(BeZero(), family.GetName())
 	}
+}
+
+func TestAnEnvironmentThatIsRenamedLeavesNoMetrics(t *testing.T) {
+	g := NewWithT(t)
+	pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: "renamed", Name: "app"}}
+	arrived.Reset()
+	for _, env := range []string{"prod", "production"} {
+		arrived.WithLabelValues(pipeline.Namespace, pipeline.Name, env).Observe(1)
+	}
+	pipeline.Status.Environments = map[string]*pipelinesv1.EnvironmentStatus{"production": {}}
+	before := pipelinesv1.PipelineStatus{Environments: map[string]*pipelinesv1.EnvironmentStatus{"prod": {}}}
+
+	(&PipelineReconciler{}).announce(t.Context(), pipeline, before)
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(arrived)
+	families, err := registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(families).To(HaveLen(1))
+	g.Expect(families[0].GetMetric()).To(ConsistOf(HaveField("GetLabel()", ContainElement(HaveField("GetValue()", "production")))))
 }

@@ -404,7 +404,7 @@ func (m *model) checkClaim(p *process, env string, before, after *pipelinesv1.Pi
 		case is.State.Ended():
 			m.fail("%s attempts %v, which is %s", p.name, id, is.State)
 		case was.RateLimitedUntil != nil && now.Before(was.RateLimitedUntil.Time):
-			m.fail("%s attempts %v while the host is to be left alone", p.name, id)
+			m.fail("%s attempts %v while it must not contact the host", p.name, id)
 		case was.NextAttemptTime != nil && now.Before(was.NextAttemptTime.Time) && !asked:
 			if past.hurried || !is.Superseded {
 				m.fail("%s attempts %v before its time", p.name, id)
@@ -451,7 +451,7 @@ func (m *model) checkStepClaim(p *process, env string, before, after *pipelinesv
 	case is.State != pipelinesv1.PromotionCreated:
 		m.fail("%s takes a step of %v, which is %s", p.name, id, is.State)
 	case is.RateLimitedUntil != nil && now.Before(is.RateLimitedUntil.Time):
-		m.fail("%s takes a step of %v while the host is to be left alone", p.name, id)
+		m.fail("%s takes a step of %v while it must not contact the host", p.name, id)
 	}
 	for _, step := range [][2]*pipelinesv1.StepStatus{{was.PullRequest.Reporting, is.PullRequest.Reporting}, {was.PullRequest.Merging, is.PullRequest.Merging}} {
 		if step[1] != nil && (step[0] == nil || step[1].Attempts > step[0].Attempts) && step[1].Attempts > 0 {

@@ -132,7 +132,7 @@ func applicationIn(objects map[string]any, namespace string) application.State {
 	if state, ok := objects[namespace].(application.State); ok {
 		return state
 	}
-	return application.Unknown("it does not exist")
+	return application.Unknown("not found")
 }
 
 func approvalsIn(objects map[string]any) []*pipelinesv1.PromotionApproval {

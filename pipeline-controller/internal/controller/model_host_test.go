@@ -357,7 +357,7 @@ func (n modelNotifications) Notify(ctx context.Context, promotion promote.Promot
 	if err := n.onHost("post the event", func() { n.accept(idOf(promotion)) }); err != nil {
 		return failed(err)
 	}
-	return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the notification was delivered"}
+	return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the notification was accepted"}
 }
 
 // accept accepts an event, unless it was just accepted.

@@ -199,7 +199,7 @@ func (m *model) applicationVanishes() bool {
 	if !ok {
 		return false
 	}
-	m.setApplication(namespace, application.Unknown("it does not exist"))
+	m.setApplication(namespace, application.Unknown("not found"))
 	return true
 }
 

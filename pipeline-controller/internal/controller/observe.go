@@ -60,6 +60,9 @@ func (r *PipelineReconciler) observe(ctx context.Context, pipeline *pipelinesv1.
 		HTTPApprover:     byHTTP,
 		Now:              r.Now(),
 	}
+	if world.Alerts, err = r.alertsFor(ctx, pipeline); err != nil {
+		return plan.World{}, 0, err
+	}
 	r.observeTargets(ctx, &world)
 	r.observeSources(ctx, &world)
 	wait = connecting(world)

@@ -58,9 +58,9 @@ func TestAPullRequestIsLookedAtWhereItWasOpened(t *testing.T) {
 		url              string
 		wantURL, wantRef string
 	}{
-		{"with the Secret of before, in another repository than the spec says by now", "https://git/other", "https://git/fleet", "before"},
-		{"with the Secret that the spec names by now, in the same repository", "https://git/fleet", "https://git/fleet", "now"},
-		{"as the spec says by now, in the same repository by another of its URLs", "ssh://git@git:2222/fleet.git", "ssh://git@git:2222/fleet.git", "now"},
+		{"with the Secret of before, in another repository than the spec has now", "https://git/other", "https://git/fleet", "before"},
+		{"with the Secret that the spec names now, in the same repository", "https://git/fleet", "https://git/fleet", "now"},
+		{"as the spec has now, in the same repository by another of its URLs", "ssh://git@git:2222/fleet.git", "ssh://git@git:2222/fleet.git", "now"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -43,6 +43,7 @@ import (
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=notification.toolkit.fluxcd.io,resources=alerts,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // Targets reads the application objects of targets in all clusters.
@@ -112,6 +113,8 @@ type PipelineReconciler struct {
 	Polls Pool
 	// HTTPApprover returns the user name of approvals by HTTP, which is the controller's own.
 	HTTPApprover func(context.Context) (string, error)
+	// ReadAlerts is true if the cluster has Alerts and the controller may read them.
+	ReadAlerts bool
 	// NoCrossNamespaceRefs denies references to gates in other namespaces.
 	NoCrossNamespaceRefs bool
 	// Now is the clock.

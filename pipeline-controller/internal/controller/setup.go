@@ -19,6 +19,7 @@ package controller
 import (
 	"context"
 
+	notificationv1 "github.com/fluxcd/notification-controller/api/v1beta3"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -71,6 +72,9 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 		Watches(&gatingv1.Gate{}, handler.EnqueueRequestsFromMapFunc(r.pipelinesOfGate), builder.WithPredicates(gateTurned())).
 		Watches(&pipelinesv1.PromotionApproval{}, handler.EnqueueRequestsFromMapFunc(pipelineOf)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrent, RateLimiter: options.RateLimiter})
+	if r.ReadAlerts {
+		b = b.Watches(&notificationv1.Alert{}, handler.EnqueueRequestsFromMapFunc(r.pipelinesOfAlert), builder.WithPredicates(specChanged()))
+	}
 	for _, source := range options.Sources {
 		b = b.WatchesRawSource(source)
 	}

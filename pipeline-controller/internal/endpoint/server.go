@@ -254,7 +254,7 @@ func (s *Server) admit(r *http.Request, found bool) *answer {
 	var refused answer
 	switch {
 	case r.Method != http.MethodPost:
-		refused = failure(http.StatusMethodNotAllowed, "approvals and webhooks are POSTed")
+		refused = failure(http.StatusMethodNotAllowed, "approvals and webhooks require POST")
 		refused.header = map[string]string{"Allow": http.MethodPost}
 	case !found:
 		refused = notFound()
@@ -289,7 +289,7 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, path string) an
 		return failure(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", scm.MaxWebhook)
 	case err != nil:
 		s.Log.Error(err, "checking a webhook failed", "secret", secret.String(), "client", r.RemoteAddr)
-		return failure(http.StatusServiceUnavailable, "the webhook could not be checked")
+		return failure(http.StatusServiceUnavailable, "checking the webhook failed")
 	case !signed:
 		s.Log.Info("refused a webhook", "secret", secret.String(), "client", r.RemoteAddr)
 		return unauthorized()

@@ -160,7 +160,7 @@ func TestApprovalsAreTakenOnlyAsTheyAreSigned(t *testing.T) {
 		{name: "a body of blanks", target: prodPath, body: " ", code: 400, answer: "the body must be empty"},
 		{name: "a body that is null", target: prodPath, body: "null", code: 400, answer: "the body must be empty"},
 		{name: "a body with another field", target: prodPath, body: `{"comment":"x","approvedBy":"ada"}`, code: 400, answer: "the body must be empty"},
-		{name: "a body with something behind it", target: prodPath, body: `{"comment":"x"} {}`, code: 400, answer: "something follows"},
+		{name: "a body with something behind it", target: prodPath, body: `{"comment":"x"} {}`, code: 400, answer: "has text after"},
 		{name: "the longest comment", target: prodPath, body: `{"comment":"` + strings.Repeat("ü", 1024) + `"}`, code: 201, made: approved(strings.Repeat("ü", 1024))},
 		{name: "a longer comment", target: prodPath, body: `{"comment":"` + strings.Repeat("ü", 1025) + `"}`, code: 400, answer: "longer than 1024 characters"},
 		{name: "a large body", target: prodPath, body: strings.Repeat(" ", maxBody) + "x", code: 413, answer: "larger than 16384 bytes"},
@@ -252,7 +252,7 @@ func TestApprovingTwiceIsApprovingOnce(t *testing.T) {
 	pipeline.Status.Environments["prod"].Promotion = &pipelinesv1.PromotionRecord{Revision: waiting, State: pipelinesv1.PromotionFailed, Attempts: 1}
 	g.Expect(c.Update(t.Context(), pipeline)).To(Succeed())
 	later := posted(prodPath, "").to(server)
-	g.Expect(later.Code).To(Equal(http.StatusOK), "the run's revision has another name by now")
+	g.Expect(later.Code).To(Equal(http.StatusOK), "the run's revision has another name now")
 	g.Expect(later.Body.String()).To(Equal(first.Body.String()))
 	g.Expect(posted("/approval/shop/app/prod/"+pipeline.Status.Revision, "").to(server).Code).To(Equal(http.StatusUnprocessableEntity))
 	g.Expect(approvals(t, c)).To(ConsistOf(spec("app", "prod", waiting, "by HTTP request")))
@@ -431,7 +431,7 @@ func TestAnApprovalOfADeletedPipelineOfThatNameIsNotTakenForOneOfToday(t *testin
 
 	answer := posted(prodPath, "").to(server)
 	g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable))
-	g.Expect(answer.Body.String()).To(ContainSubstring("has yet to be garbage-collected"))
+	g.Expect(answer.Body.String()).To(ContainSubstring("is not garbage-collected yet"))
 }
 
 func TestRequestsAreCountedByTheirCodeWebhooksApart(t *testing.T) {

@@ -41,7 +41,7 @@ const (
 // held counts the memory of all responses that go-git holds, across all connections.
 var held = semaphore.NewWeighted(maxHeld)
 
-var errHeld = errors.New("responses of Git hosts use too much memory at the moment")
+var errHeld = errors.New("responses of Git hosts exceed the memory limit")
 
 // allowance is how much a host may still send. The zero value allows nothing.
 type allowance struct {

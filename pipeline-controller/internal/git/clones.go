@@ -55,7 +55,7 @@ var ErrBusy = errors.New("timed out waiting for another promotion in this reposi
 type errDiskFull int64
 
 func (most errDiskFull) Error() string {
-	return fmt.Sprintf("repositories in use take more than %d MiB on disk together, and this one takes the most: split it, or lower --concurrent-promotions",
+	return fmt.Sprintf("the repositories in use exceed %d MiB on disk, and this one is the largest: split it, or lower --concurrent-promotions",
 		int64(most)>>20)
 }
 

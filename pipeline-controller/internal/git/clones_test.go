@@ -252,7 +252,7 @@ func TestAllClonesTogetherAreBoundedOnDisk(t *testing.T) {
 		}
 		return w
 	}
-	full := MatchError(ContainSubstring("repositories in use take more than 8 MiB on disk together, and this one takes the most: " +
+	full := MatchError(ContainSubstring("the repositories in use exceed 8 MiB on disk, and this one is the largest: " +
 		"split it, or lower --concurrent-promotions"))
 	checkOut := func(t *testing.T, w world, name string) (*Checkout, error) {
 		checkout, err := w.clones.Checkout(t.Context(), w.remote(name), "main")

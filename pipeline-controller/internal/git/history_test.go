@@ -74,7 +74,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	root := r.commit("main", map[string]file{"app.yaml": {"100644", "a"}})
 	for _, test := range []struct{ name, branch, err string }{
 		{"a branch that there is not", "gone", "branch not found"},
-		{"a message that is too long", "long", "the repository has a commit of 1310902 bytes, which may have no more than 1048576"},
+		{"a message that is too long", "long", "the repository has a commit of 1310902 bytes, more than the limit of 1048576"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)

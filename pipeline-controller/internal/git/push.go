@@ -61,7 +61,7 @@ func DeleteBranch(ctx context.Context, remote Remote, branch, expected string) (
 		return err
 	}
 	if expected == "" {
-		return errors.New("deleting a branch needs the commit that it is expected at")
+		return errors.New("deleting a branch requires its expected commit")
 	}
 	conn, err := connect(remote)
 	if err != nil {

@@ -78,7 +78,7 @@ func NewOpenPGPSigner(armored, passphrase []byte) (Signer, error) {
 			continue
 		}
 		if err := entity.DecryptPrivateKeys(passphrase); err != nil {
-			return Signer{}, errors.New("the OpenPGP key can't be decrypted: is the passphrase right?")
+			return Signer{}, errors.New("decrypting the OpenPGP key failed: check the passphrase")
 		}
 		return Signer{sign: func(commit []byte, when time.Time) (string, error) {
 			// The same commit gets the same signature, and therefore the same hash. Keys do not sign commits from
@@ -93,7 +93,7 @@ func NewOpenPGPSigner(armored, passphrase []byte) (Signer, error) {
 			return signature.String(), err
 		}}, nil
 	}
-	return Signer{}, errors.New("the OpenPGP key ring holds no private key")
+	return Signer{}, errors.New("the OpenPGP key ring has no private key")
 }
 
 // NewSSHSigner returns a signer with an SSH private key. The password may be empty.
@@ -104,7 +104,7 @@ func NewSSHSigner(identity, password []byte) (Signer, error) {
 	}
 	key, err := parse()
 	if err != nil {
-		return Signer{}, errors.New("the SSH key can't be read: is it a private key, and its password right?")
+		return Signer{}, errors.New("reading the SSH key failed: check that it is a private key, and its password")
 	}
 	if public, ok := key.PublicKey().(ssh.CryptoPublicKey); ok {
 		if weak, ok := public.CryptoPublicKey().(*rsa.PublicKey); ok && weak.N.BitLen() < leastRSA {

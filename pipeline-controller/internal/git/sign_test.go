@@ -128,10 +128,10 @@ func TestKeysThatCannotSignAreRefusedWithoutRepeatingThem(t *testing.T) {
 	}{
 		{"no OpenPGP key", NewOpenPGPSigner, []byte("s3cr3t"), nil, "can't be read"},
 		{"an OpenPGP key without its private half", NewOpenPGPSigner, []byte(public), nil, "no private key"},
-		{"a wrong passphrase", NewOpenPGPSigner, locked, []byte("s3cr3t"), "is the passphrase right?"},
-		{"no SSH key", NewSSHSigner, []byte("s3cr3t"), nil, "can't be read"},
-		{"a wrong password", NewSSHSigner, sshKey(t, strong, "open sesame"), []byte("s3cr3t"), "its password right?"},
-		{"a missing password", NewSSHSigner, sshKey(t, strong, "open sesame"), nil, "its password right?"},
+		{"a wrong passphrase", NewOpenPGPSigner, locked, []byte("s3cr3t"), "check the passphrase"},
+		{"no SSH key", NewSSHSigner, []byte("s3cr3t"), nil, "reading the SSH key failed"},
+		{"a wrong password", NewSSHSigner, sshKey(t, strong, "open sesame"), []byte("s3cr3t"), "and its password"},
+		{"a missing password", NewSSHSigner, sshKey(t, strong, "open sesame"), nil, "and its password"},
 		{"a weak RSA key", NewSSHSigner, sshKey(t, weak, ""), nil, "1024 bits"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

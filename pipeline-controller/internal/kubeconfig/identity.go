@@ -195,9 +195,9 @@ func (i *identity) refusal(err error) *Refusal {
 		return refuse(pipelinesv1.TokenUnavailableReason,
 			"the controller may not create tokens for ServiceAccount %s: see config/components/workload-identity", i.account)
 	case apierrors.IsNotFound(err):
-		return refuse(pipelinesv1.TokenUnavailableReason, "ServiceAccount %s does not exist", i.account)
+		return refuse(pipelinesv1.TokenUnavailableReason, "ServiceAccount %s not found", i.account)
 	}
 	i.log.Error(err, "getting a token failed")
 	return refuse(pipelinesv1.TokenUnavailableReason,
-		"there is no token for ServiceAccount %s from provider %s; the log of pipeline-controller says why", i.account, i.provider.GetName())
+		"getting a token for ServiceAccount %s from provider %s failed: see the log of pipeline-controller", i.account, i.provider.GetName())
 }

@@ -67,7 +67,7 @@ func ReferenceOf(clusterRef *pipelinesv1.CrossNamespaceClusterReference, namespa
 		return ref, refuse(pipelinesv1.InvalidTargetReason, "clusterRef: kind %s is not one of %s", ref.Kind, clusterRef.APIVersion)
 	}
 	if !IsName(ref.Namespace) || !IsName(ref.Name) {
-		return ref, refuse(pipelinesv1.InvalidTargetReason, "clusterRef: it has no valid namespace and name")
+		return ref, refuse(pipelinesv1.InvalidTargetReason, "clusterRef: its namespace or name is invalid")
 	}
 	switch {
 	case ref.Namespace == namespace:

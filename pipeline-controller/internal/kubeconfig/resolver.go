@@ -96,7 +96,7 @@ func (r *Resolver) Resolve(ctx context.Context, ref Reference, before Version) (
 		return nil, Version{}, err
 	}
 	if !IsName(secret.Name) {
-		return nil, Version{}, refuse(pipelinesv1.SecretNotFoundReason, "%s does not name its Secret by a valid name", ref)
+		return nil, Version{}, refuse(pipelinesv1.SecretNotFoundReason, "%s has an invalid Secret name", ref)
 	}
 	// The metadata is sufficient to detect changes.
 	metadata := &metav1.PartialObjectMetadata{}
@@ -168,7 +168,7 @@ func (r *Resolver) get(ctx context.Context, name types.NamespacedName, obj clien
 	case apimeta.IsNoMatchError(err):
 		return notInstalled(kind.Kind, kind.Group)
 	case apierrors.IsNotFound(err):
-		return refuse(missing, "%s %s does not exist", kind.Kind, name)
+		return refuse(missing, "%s %s not found", kind.Kind, name)
 	case apierrors.IsForbidden(err):
 		return refuse(missing, "the controller may not read %s %s", kind.Kind, name)
 	case err != nil:

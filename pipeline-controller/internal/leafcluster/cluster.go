@@ -109,7 +109,7 @@ func (c *cluster) resolve(ctx context.Context, resolver *kubeconfig.Resolver, kn
 	}
 	connection, err := c.connections.prepare(config)
 	if err != nil {
-		c.disconnect(failed(pipelinesv1.InvalidKubeconfigReason, "the kubeconfig of %s can't be used", c.ref))
+		c.disconnect(failed(pipelinesv1.InvalidKubeconfigReason, "the kubeconfig of %s is invalid", c.ref))
 		return now
 	}
 	c.connect(connection)
@@ -204,7 +204,7 @@ func (c *cluster) find(key watchKey) (*watch, application.State) {
 	case c.failure != nil:
 		return nil, c.failure.state()
 	case c.connection == nil:
-		return nil, application.UnknownBecause(pipelinesv1.ConnectingReason, "looking for the kubeconfig of "+c.ref.String(), c.started)
+		return nil, application.UnknownBecause(pipelinesv1.ConnectingReason, "looking up the kubeconfig of "+c.ref.String(), c.started)
 	}
 	return c.connection.find(key)
 }

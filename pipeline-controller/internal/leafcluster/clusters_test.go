@@ -136,14 +136,14 @@ type trouble struct {
 
 var troubles = []trouble{
 	{
-		name: "the object that stands for the cluster does not exist", reason: pipelinesv1.ClusterNotFoundReason, message: "GitopsCluster default/eu does not exist",
+		name: "the object that stands for the cluster does not exist", reason: pipelinesv1.ClusterNotFoundReason, message: "GitopsCluster default/eu not found",
 		begin: func(_ *testing.T, w *world, leaf *leafserver.Server) {
 			w.create(secret("eu", "value", leaf.Kubeconfig(leafserver.Token)))
 		},
 		end: func(_ *testing.T, w *world, _ *leafserver.Server) { w.create(gitopsCluster("eu")) },
 	},
 	{
-		name: "its Secret does not exist", reason: pipelinesv1.SecretNotFoundReason, message: "Secret default/eu does not exist",
+		name: "its Secret does not exist", reason: pipelinesv1.SecretNotFoundReason, message: "Secret default/eu not found",
 		begin: func(_ *testing.T, w *world, _ *leafserver.Server) { w.create(gitopsCluster("eu")) },
 		end: func(_ *testing.T, w *world, leaf *leafserver.Server) {
 			w.create(secret("eu", "value", leaf.Kubeconfig(leafserver.Token)))
@@ -192,7 +192,7 @@ var troubles = []trouble{
 		end: func(t *testing.T, _ *world, leaf *leafserver.Server) { NewWithT(t).Expect(leaf.Resume()).To(Succeed()) },
 	},
 	{
-		name: "the API server takes connections and does not answer", reason: pipelinesv1.UnreachableReason, message: ": no answer in time",
+		name: "the API server takes connections and does not answer", reason: pipelinesv1.UnreachableReason, message: ": timed out",
 		begin: func(_ *testing.T, w *world, leaf *leafserver.Server) {
 			w.connect("eu", leaf)
 			leaf.Hang()
@@ -200,7 +200,7 @@ var troubles = []trouble{
 		end: func(_ *testing.T, _ *world, leaf *leafserver.Server) { leaf.Unhang() },
 	},
 	{
-		name: "there is nobody behind the load balancer", reason: pipelinesv1.UnreachableReason, message: "answers 503 Service Unavailable",
+		name: "there is nobody behind the load balancer", reason: pipelinesv1.UnreachableReason, message: "responded with 503 Service Unavailable",
 		begin: refuse(http.StatusServiceUnavailable, func(leafserver.Request) bool { return true }),
 		end:   unrefuse,
 	},
@@ -231,7 +231,7 @@ var troubles = []trouble{
 		end: func(_ *testing.T, _ *world, leaf *leafserver.Server) { leaf.Serve(leafserver.Kustomization) },
 	},
 	{
-		name: "the application object does not exist", reason: pipelinesv1.ObjectNotFoundReason, message: "it does not exist",
+		name: "the application object does not exist", reason: pipelinesv1.ObjectNotFoundReason, message: "not found",
 		begin: func(_ *testing.T, w *world, leaf *leafserver.Server) {
 			w.connect("eu", leaf)
 			leaf.Delete(app(""))
@@ -239,7 +239,7 @@ var troubles = []trouble{
 		end: func(_ *testing.T, _ *world, leaf *leafserver.Server) { leaf.Put(app("v1")) },
 	},
 	{
-		name: "the API server's certificate has expired", reason: pipelinesv1.CertificateExpiredReason, message: "is not valid now",
+		name: "the API server's certificate has expired", reason: pipelinesv1.CertificateExpiredReason, message: "has expired or is not valid yet",
 		begin: func(t *testing.T, w *world, leaf *leafserver.Server) {
 			expired, ca := certificate(t, time.Minute)
 			w.create(gitopsCluster("eu"), secret("eu", "value", leafserver.Kubeconfig(leaf.URL(), ca, leafserver.Token)))
@@ -469,7 +469,7 @@ func TestATargetIsRefused(t *testing.T) {
 		{
 			name:   "without a namespace, which would be all of them",
 			target: pipelinesv1.Target{ClusterRef: ref("GitopsCluster", "")},
-			reason: pipelinesv1.InvalidTargetReason, message: "no valid namespace and name",
+			reason: pipelinesv1.InvalidTargetReason, message: "the namespace or the name of the target is invalid",
 		},
 		{
 			name:    "outside the only namespace that the controller looks at",
@@ -785,7 +785,7 @@ func TestWhatALeafSendsIsBounded(t *testing.T) {
 		leaf := newAppLeaf(t)
 		p := w.watchIn(leaf)
 		leaf.PutRaw(leafserver.Kustomization, "prod", "app", huge(65<<20))
-		g.Eventually(w.state(p), 30*time.Second).Should(And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("the answer is too large"))))
+		g.Eventually(w.state(p), 30*time.Second).Should(And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("the response is too large"))))
 		leaf.Put(app("v2"))
 		g.Eventually(w.state(p), 30*time.Second).Should(haveRevision("v2"))
 	})
@@ -819,7 +819,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	w.connect("eu", leaf)
 	p := pipeline("p", inCluster("eu"))
 	w.Want(context.Background(), p)
-	g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("answers 302 Found"))))
+	g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("responded with 302 Found"))))
 }
 
 func TestAPersonDoesNotWaitForABackoff(t *testing.T) {
@@ -903,7 +903,7 @@ func TestTargetsInTheManagementCluster(t *testing.T) {
 		{
 			name:   "that do not exist",
 			begin:  func(s *leafserver.Server) { s.Delete(app("")) },
-			reason: pipelinesv1.ObjectNotFoundReason, message: "it does not exist",
+			reason: pipelinesv1.ObjectNotFoundReason, message: "not found",
 		},
 	} {
 		t.Run(test.name+" say so, at first and when it becomes so", func(t *testing.T) {
@@ -941,7 +941,7 @@ func TestALeafWhoseListsHaveExpiredIsUnknown(t *testing.T) {
 		}
 		return 0
 	}
-	answers := And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("answers 410 Gone")))
+	answers := And(beUnknown(pipelinesv1.UnreachableReason), HaveField("Message", ContainSubstring("responded with 410 Gone")))
 	t.Run("after the time of grace", func(t *testing.T) {
 		g := NewWithT(t)
 		w := newWorld(t)

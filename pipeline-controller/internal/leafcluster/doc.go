@@ -14,12 +14,13 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package leafcluster reads the targets of Pipelines, in the management cluster and in leaf clusters. It runs a watch
-// exactly as long as some Pipeline needs it.
+// Package leafcluster reads the targets of Pipelines and their sources, in the management cluster and in leaf clusters.
+// It runs a watch exactly as long as some Pipeline needs it.
 //
 // Each reconcile declares all targets of its Pipeline with Want. Targets that no Pipeline wants are no longer watched.
-// Read returns the state of a target and never waits: "the cluster is being connected" and "the cluster is unreachable"
-// are states too. Clusters is a source of the controller of Pipelines, so a change of a target queues its Pipelines.
+// Read returns the state of a target and never waits for a connection or a watch: "the cluster is being connected" and
+// "the cluster is unreachable" are states too. Clusters is a source of the controller of Pipelines, so a change of a
+// target queues its Pipelines.
 //
 // There are three kinds of components, each with one goroutine:
 //
@@ -30,7 +31,8 @@ limitations under the License.
 //     with the same kubeconfig share a connection. Another kubeconfig is another connection, in which the states of the
 //     previous one do not count.
 //   - A watch follows the objects of one kind in one namespace. It needs the verbs get, list and watch on the kind in
-//     that namespace. In the cluster of the controller, whose roles Sluice provides, it watches all namespaces.
+//     that namespace. In the cluster of the controller, whose roles Sluice provides, it watches all namespaces, unless
+//     the controller is confined to one or the Pipeline has an expression for revisions.
 //
 // Clusters, connections, and each cluster, connection and watch have their own locks. Each lock guards the fields whose
 // comments say so, and is never held while waiting. Locks are acquired in the order Clusters, cluster, connections,
@@ -41,5 +43,5 @@ limitations under the License.
 // immediately, such as rejected credentials or a missing kind.
 //
 // Only the application.State of an object is kept. Responses of leaf clusters are limited in size, and none of their
-// text is used in messages, except that of the Ready condition.
+// text is used in messages, except the messages of conditions.
 package leafcluster

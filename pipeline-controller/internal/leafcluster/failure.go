@@ -87,7 +87,7 @@ func failureOf(server string, err error) *failure {
 	case errors.As(err, &status):
 		return failureOfStatus(server, int(status.Status().Code))
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return failed(pipelinesv1.CertificateExpiredReason, "the certificate of %s is not valid now", server)
+		return failed(pipelinesv1.CertificateExpiredReason, "the certificate of %s has expired or is not valid yet", server)
 	case isUntrusted(err):
 		return failed(pipelinesv1.CertificateInvalidReason, "the certificate of %s is not trusted by the kubeconfig", server)
 	}
@@ -106,7 +106,7 @@ func failureOfStatus(server string, code int) *failure {
 	case http.StatusForbidden:
 		return failed(pipelinesv1.ForbiddenReason, "%s denied access to the kubeconfig's user", server)
 	}
-	return failed(pipelinesv1.UnreachableReason, "%s answers %d %s", server, code, http.StatusText(code))
+	return failed(pipelinesv1.UnreachableReason, "%s responded with %d %s", server, code, http.StatusText(code))
 }
 
 func isUntrusted(err error) bool {
@@ -134,7 +134,7 @@ func causeOfLookup(err *net.DNSError) string {
 	case err.IsNotFound:
 		return "no such host"
 	case err.IsTimeout:
-		return "no answer in time"
+		return "timed out"
 	}
 	return "DNS lookup failed"
 }
@@ -152,13 +152,13 @@ func causeOf(err error) string {
 	case errors.As(err, &syscall):
 		return syscall.Err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in time"
+		return "timed out"
 	case errors.As(err, &record):
 		return "the server does not use TLS"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "the connection was closed"
 	case errors.Is(err, apireader.ErrTooLarge), errors.Is(err, application.ErrTooLarge):
-		return "the answer is too large"
+		return "the response is too large"
 	case errors.Is(err, apireader.ErrMalformed), errors.Is(err, application.ErrMalformed):
 		return "it is not a Kubernetes API server"
 	}

@@ -167,7 +167,7 @@ func TestATokenThatIsRefusedWhenItIsToBeReplacedIsTheReason(t *testing.T) {
 	g := NewWithT(t)
 	w, leaf := newWorld(t), newAppLeaf(t)
 	acceptTokens(leaf)
-	w.issuer.lifetime = 2 * time.Minute // It is to be replaced at once.
+	w.issuer.lifetime = 2 * time.Minute // It must be replaced immediately.
 	w.create(account(), configMap(leaf, asIs))
 	p := pipeline("p", byIdentity())
 	w.watch(p)
@@ -185,7 +185,7 @@ func TestAServiceAccountThatWasMadeAnewHasANewToken(t *testing.T) {
 	p := pipeline("p", byIdentity())
 	w.watch(p)
 	w.delete(account())
-	g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.TokenUnavailableReason), HaveField("Message", "ServiceAccount default/eu-reader does not exist")))
+	g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.TokenUnavailableReason), HaveField("Message", "ServiceAccount default/eu-reader not found")))
 	acceptTokens(leaf, 1)
 	w.create(account())
 	g.Eventually(w.state(p)).Should(haveRevision("v1"))
@@ -213,9 +213,9 @@ func TestTroubleWithAConfigMap(t *testing.T) {
 		{name: "that names a cluster which its cloud can't have", change: func(data map[string]string) {
 			data["provider"], data["cluster"] = "aws", "eu"
 		}, reason: pipelinesv1.InvalidKubeconfigReason, message: "ConfigMap default/eu: invalid EKS cluster ARN"},
-		{name: "that names a ServiceAccount which does not exist", change: set("serviceAccountName", "other"), reason: pipelinesv1.TokenUnavailableReason, message: "ServiceAccount default/other does not exist"},
+		{name: "that names a ServiceAccount which does not exist", change: set("serviceAccountName", "other"), reason: pipelinesv1.TokenUnavailableReason, message: "ServiceAccount default/other not found"},
 		{name: "whose ServiceAccount the controller may not create tokens for", change: asIs, refuses: forbidden, reason: pipelinesv1.TokenUnavailableReason, message: "may not create tokens for ServiceAccount default/eu-reader: see config/components/workload-identity"},
-		{name: "whose ServiceAccount gets no token", change: asIs, refuses: errors.New(leafserver.Secret), reason: pipelinesv1.TokenUnavailableReason, message: "there is no token for ServiceAccount default/eu-reader from provider generic"},
+		{name: "whose ServiceAccount gets no token", change: asIs, refuses: errors.New(leafserver.Secret), reason: pipelinesv1.TokenUnavailableReason, message: "getting a token for ServiceAccount default/eu-reader from provider generic failed"},
 	} {
 		t.Run("a ConfigMap "+test.name+" is the reason, until it is mended", func(t *testing.T) {
 			g := NewWithT(t)
@@ -237,7 +237,7 @@ func TestTroubleWithAConfigMap(t *testing.T) {
 		acceptTokens(leaf)
 		p := pipeline("p", byIdentity())
 		w.Want(context.Background(), p)
-		g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.ClusterNotFoundReason), HaveField("Message", "ConfigMap default/eu does not exist")))
+		g.Eventually(w.state(p)).Should(And(beUnknown(pipelinesv1.ClusterNotFoundReason), HaveField("Message", "ConfigMap default/eu not found")))
 		w.create(account(), configMap(leaf, asIs))
 		g.Eventually(w.state(p)).Should(haveRevision("v1"))
 		w.delete(configMap(leaf, asIs))

@@ -134,7 +134,7 @@ func (s *server) readObject(ctx context.Context, key watchKey, name types.Namesp
 	}
 	now := time.Now()
 	if resource.Name != "" && apierrors.IsNotFound(err) {
-		return application.UnknownBecause(pipelinesv1.ObjectNotFoundReason, "it does not exist", now)
+		return application.UnknownBecause(pipelinesv1.ObjectNotFoundReason, "not found", now)
 	}
 	return s.failedTo("get", key, err).at(nil, now).state()
 }

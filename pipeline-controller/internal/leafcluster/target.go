@@ -59,7 +59,7 @@ func (l *locator) locate(ctx context.Context, pipeline *pipelinesv1.Pipeline, t 
 	}
 	if !kubeconfig.IsName(t.Namespace) || !kubeconfig.IsName(app.Name) {
 		// An empty namespace would mean all namespaces.
-		return key, failed(pipelinesv1.InvalidTargetReason, "the target has no valid namespace and name")
+		return key, failed(pipelinesv1.InvalidTargetReason, "the namespace or the name of the target is invalid")
 	}
 	return l.place(ctx, pipeline, t, key)
 }
@@ -118,7 +118,7 @@ func (l *locator) checkNamespace(ctx context.Context, of, in string) *failure {
 func checkKind(kind schema.GroupVersionKind) error {
 	switch {
 	case kind.Group == "" && kind.Version == "":
-		return errors.New("spec.appRef.apiVersion is empty, name the API of kind " + kind.Kind)
+		return errors.New("spec.appRef.apiVersion is empty: set the API version of kind " + kind.Kind)
 	case kind.Group == "":
 		// None of these kinds is an application. One of them is Secret: nobody must be able to probe Secrets through
 		// the controller.

@@ -136,7 +136,7 @@ func (w *watch) read(name types.NamespacedName) application.State {
 	if _, ok := w.missing[name]; !ok {
 		w.missing[name] = now
 	}
-	return application.UnknownBecause(pipelinesv1.ObjectNotFoundReason, "it does not exist", w.missing[name])
+	return application.UnknownBecause(pipelinesv1.ObjectNotFoundReason, "not found", w.missing[name])
 }
 
 // begun reports whether the watch has started, or has had enough time to start.

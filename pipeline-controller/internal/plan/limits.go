@@ -78,8 +78,8 @@ func CheckSize(pipeline *pipelinesv1.Pipeline) error {
 	return nil
 }
 
-var errTooLarge = fmt.Errorf("the Pipeline would take more than %d KiB with its status: "+
-	"give it fewer targets or gates, shorter names or less metadata, or split it", mostBytes>>10)
+var errTooLarge = fmt.Errorf("the Pipeline and its status would exceed %d KiB: "+
+	"use fewer targets or gates, shorter names or less metadata, or split it", mostBytes>>10)
 
 // refuse returns a plan without an action for a Pipeline that is too large. It reduces the status to what must be kept:
 // the last promotion into each environment.

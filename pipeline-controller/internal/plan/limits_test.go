@@ -70,7 +70,7 @@ func TestAPipelineThatIsTooLargeIsRefused(t *testing.T) {
 			s.Environments[1].Targets = make([]pipelinesv1.Target, 13)
 		}), "the Pipeline has 513 targets, at most 512 are allowed: split it"},
 		{"by its metadata", weighing(1280 << 10),
-			"the Pipeline would take more than 1280 KiB with its status: give it fewer targets or gates, shorter names or less metadata, or split it"},
+			"the Pipeline and its status would exceed 1280 KiB: use fewer targets or gates, shorter names or less metadata, or split it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)

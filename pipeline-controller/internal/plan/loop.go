@@ -24,8 +24,8 @@ import (
 )
 
 // endOfLoop explains the loop and how to end it.
-const endOfLoop = "so that each would be a new revision to promote: have it follow tags or another branch, " +
-	"or set spec.revision.expr to the field that says what runs"
+const endOfLoop = "so each merge would be a new revision to promote: follow tags or another branch, " +
+	"or set spec.revision.expr to the field that has the running revision"
 
 // Merged maps merge commits of the Pipeline's pull requests to their URLs.
 func Merged(status *pipelinesv1.PipelineStatus) map[string]string {
@@ -72,7 +72,7 @@ func (p *promotion) checkLoop() *standing {
 	why := ""
 	if commit, ok := revision.Commit(p.revision); ok {
 		if pullRequest := Merged(&p.pipeline.Status)[commit]; pullRequest != "" {
-			why = "it is what the merge of pull request " + pullRequest + " has made"
+			why = "it is the result of merging pull request " + pullRequest
 		}
 	}
 	if record := p.status.Promotion; why == "" && record != nil && record.Loop != "" && !p.forced {

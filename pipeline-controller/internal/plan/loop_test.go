@@ -57,12 +57,12 @@ func act(action *plan.Action) string {
 	return string(action.Kind) + " " + action.Environment + " " + action.Revision
 }
 
-const loopAdvice = "; the first environment follows the branch that promotions are merged into, so that each would be a new revision to promote: " +
-	"have it follow tags or another branch, or set spec.revision.expr to the field that says what runs"
+const loopAdvice = "; the first environment follows the branch that promotions are merged into, so each merge would be a new revision to promote: " +
+	"follow tags or another branch, or set spec.revision.expr to the field that has the running revision"
 
 func TestWhatPromotionsHaveMadeIsNotPromoted(t *testing.T) {
 	const none = ""
-	const isMerge = "bbbbbbbb is not promoted: it is what the merge of pull request https://git/pulls/7 has made" + loopAdvice
+	const isMerge = "bbbbbbbb is not promoted: it is the result of merging pull request https://git/pulls/7" + loopAdvice
 	for _, test := range []struct {
 		name    string
 		world   plan.World
@@ -110,9 +110,9 @@ func TestWhatPromotionsHaveMadeIsNotPromoted(t *testing.T) {
 		{
 			name: "one that adds nothing but such commits, as it was found to be",
 			world: with(world(onMain("c"), "v0"), record("staging", onMain("c"), "abandoned", func(r *pipelinesv1.PromotionRecord) {
-				r.Loop, r.Message = onMain("a"), "it adds nothing but Sluice's own commits to main@sha1:aaaaaaaa, which was promoted before"
+				r.Loop, r.Message = onMain("a"), "it adds only Sluice's own commits to main@sha1:aaaaaaaa, which was promoted before"
 			})), action: none, reason: "PromotionLoop",
-			message: "staging: main@sha1:cccccccc is not promoted: it adds nothing but Sluice's own commits to main@sha1:aaaaaaaa, which was promoted before" + loopAdvice,
+			message: "staging: main@sha1:cccccccc is not promoted: it adds only Sluice's own commits to main@sha1:aaaaaaaa, which was promoted before" + loopAdvice,
 		},
 		{
 			name: "that is looked at again when a person asks for it",
@@ -149,14 +149,14 @@ func TestAMergeIsKnownHoweverItIsSeen(t *testing.T) {
 			w.Pipeline.Status = plan.Next(*w).Status
 			delete(w.PullRequests, "staging")
 		}},
-		{"when it is to be withdrawn for what the merge has made", func(g Gomega, w *plan.World) {
+		{"when it must be withdrawn because of what was merged", func(g Gomega, w *plan.World) {
 			w.Targets["dev"] = states(onMain("b"))
 			next := plan.Next(*w)
 			g.Expect(act(next.Action)).To(Equal("Withdraw staging " + onMain("a")))
 			w.Pipeline.Status = next.Status
 			g.Expect(plan.Record(w.Pipeline, *next.Action, plan.Outcome{State: "succeeded", PullRequest: &pipelinesv1.PullRequestStatus{MergeCommit: commit("b")}}, now)).To(BeTrue())
 		}},
-		{"when it is to be withdrawn, though that it was opened was never recorded", func(g Gomega, w *plan.World) {
+		{"when it must be withdrawn although its opening was not recorded", func(g Gomega, w *plan.World) {
 			w.Pipeline.Status.Environments["staging"].Promotion.State = "failed"
 			w.Pipeline.Status.Environments["staging"].Promotion.PullRequest = nil
 			w.Targets["dev"] = states(onMain("b"))

@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"time"
 
+	notificationv1 "github.com/fluxcd/notification-controller/api/v1beta3"
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,6 +58,8 @@ type World struct {
 	HTTPApprover string
 	// PullRequests contains the observed pull requests of promotions that are created or abandoned, by environment.
 	PullRequests map[string]PullRequest
+	// Alerts of all namespaces, or nil if they can't be read or are not needed.
+	Alerts *notificationv1.AlertList
 	// Now is the time of the observation.
 	Now time.Time
 	// Queued is true if no action can be started now because others have their turn first.
@@ -166,7 +169,7 @@ func Next(world World) Plan {
 
 // AwaitChores returns the status of a Pipeline while the owner of some of its approvals is not known.
 func AwaitChores(world World) pipelinesv1.PipelineStatus {
-	return standStill(world, stands(pipelinesv1.EnvironmentPromoting, "nothing is promoted before approvals of other revisions have been deleted"))
+	return standStill(world, stands(pipelinesv1.EnvironmentPromoting, "nothing is promoted until approvals of other revisions are deleted"))
 }
 
 // standStill returns the status of a Pipeline for which nothing is planned.

@@ -71,7 +71,7 @@ func (p *promotion) withdrawOther() *standing {
 		p.giveUp(p.status)
 	}
 	if p.forced && mayHavePullRequest(p.status.Promotion) && p.usesPullRequests(p.env) {
-		p.withdraw(p.env, p.status.Promotion, "started anew")
+		p.withdraw(p.env, p.status.Promotion, "restarted")
 	}
 	record := p.status.Promotion
 	if record != nil && (!revision.Equal(record.Revision, p.revision) || record.Superseded && !record.State.Ended()) {
@@ -114,7 +114,7 @@ func (p *promotion) checkEnded() *standing {
 	}
 	s := byRecord(p.record)
 	if why := p.holdup(p.pipeline.Environment(p.env), p.record.Revision); why != "" && s.state == pipelinesv1.EnvironmentPromoted {
-		s.message = fmt.Sprintf("%s was promoted and has yet to be rolled out: %s", p.name, why)
+		s.message = fmt.Sprintf("%s was promoted and is not rolled out yet: %s", p.name, why)
 	}
 	return &s
 }

@@ -126,7 +126,7 @@ func commitStatus(commit string, results []precondition.Result) pipelinesv1.Prec
 		}
 	}
 	if len(results) == 0 {
-		told = []string{"the promotion waits for nothing"}
+		told = []string{"the promotion has no preconditions"}
 	}
 	status.Description = cut(strings.Join(told, "; "), longestDescription)
 	return status

@@ -41,7 +41,7 @@ func open(changes ...func(*plan.World)) plan.World {
 func reported(met bool) func(*pipelinesv1.PromotionRecord) {
 	return func(r *pipelinesv1.PromotionRecord) {
 		r.PullRequest.Commit, r.PullRequest.HeadCommit, r.PullRequest.BaseCommit = "c1", "c1", "b1"
-		r.PullRequest.CommitStatus = &pipelinesv1.PreconditionsCommitStatus{Commit: "c1", Met: met, Description: "the promotion waits for nothing"}
+		r.PullRequest.CommitStatus = &pipelinesv1.PreconditionsCommitStatus{Commit: "c1", Met: met, Description: "the promotion has no preconditions"}
 	}
 }
 
@@ -102,7 +102,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			world: open(gates("all", "freeze"), gate("freeze", true), spec(func(s *pipelinesv1.PipelineSpec) { s.Suspend = true })),
 		},
 		{
-			name:   "not once it is to be withdrawn",
+			name:   "not once it must be withdrawn",
 			world:  with(open(gates("all", "freeze"), gate("freeze", true)), func(w *plan.World) { w.Targets["dev"] = states("v3") }),
 			action: plan.Withdraw,
 		},

@@ -65,7 +65,7 @@ func TestTransitions(t *testing.T) {
 		{"unapproved", "the preconditions are met", []func(*plan.World){openGate, pass}, "unattempted"},
 		{"unattempted", "the pull request was opened", []func(*plan.World){attempt(opened)}, "created"},
 		{"unattempted", "the attempt failed", []func(*plan.World){attempt(failed)}, "failed"},
-		{"unattempted", "the notification was delivered", []func(*plan.World){spec(byNotification), attempt(plan.Outcome{State: "succeeded"})}, "succeeded"},
+		{"unattempted", "the notification was accepted", []func(*plan.World){spec(byNotification), attempt(plan.Outcome{State: "succeeded"})}, "succeeded"},
 		{"unattempted", "the notification failed", []func(*plan.World){spec(byNotification), attempt(failed)}, "failed"},
 		{"unattempted", "there was nothing to change", []func(*plan.World){attempt(plan.Outcome{State: "succeeded"})}, "succeeded"},
 		{"unattempted", "a gate closed just before the attempt", []func(*plan.World){attempt(plan.Outcome{Message: "gate freeze is closed"})}, "unattempted"},

@@ -101,8 +101,8 @@ func (p *planner) sharedSource() string {
 			}
 			for _, other := range uses[at] {
 				if other.env != now.env && other.namespace != now.namespace {
-					return fmt.Sprintf("environments %s and %s both take their revision from %s, which does not say what each of them runs: "+
-						"set spec.revision.expr to the field that does, such as object.spec.images[0].newTag, or give each environment a source of its own",
+					return fmt.Sprintf("environments %s and %s both take their revision from %s, which does not show what each of them runs: "+
+						"set spec.revision.expr to the field that does, such as object.spec.images[0].newTag, or give each environment its own source",
 						other.env, now.env, at.source)
 				}
 			}
@@ -123,7 +123,7 @@ func (p *planner) promotionLoop() string {
 		follows := p.Sources[TargetKey{root, i}].Follows
 		for _, merged := range branches {
 			if follows != (application.Branch{}) && follows.Name == merged.Name && scm.SameRepository(follows.URL, merged.URL) {
-				return fmt.Sprintf("%s, which environment %s runs, follows branch %s, which promotions are merged into, %s",
+				return fmt.Sprintf("%s of environment %s follows branch %s, which promotions are merged into, %s",
 					state.RevisionSource, root, merged.Name, endOfLoop)
 			}
 		}

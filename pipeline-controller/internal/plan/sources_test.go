@@ -175,7 +175,7 @@ func TestWhatKeepsAPromotedRevisionFromBeingRolledOut(t *testing.T) {
 			reading("staging", test.source)(&w)
 			next := plan.Next(w)
 			g.Expect(next.Status.Environments["staging"]).To(And(HaveField("State", pipelinesv1.EnvironmentPromoted),
-				HaveField("Message", "v2 was promoted and has yet to be rolled out: "+test.want)))
+				HaveField("Message", "v2 was promoted and is not rolled out yet: "+test.want)))
 		})
 	}
 }

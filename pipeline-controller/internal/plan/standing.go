@@ -79,7 +79,7 @@ func byRecord(record *pipelinesv1.PromotionRecord) standing {
 	name := revision.Short(record.Revision)
 	switch record.State {
 	case pipelinesv1.PromotionSucceeded:
-		return stands(pipelinesv1.EnvironmentPromoted, "%s was promoted and has yet to be rolled out: %s", name, record.Message).from(record.CompletionTime)
+		return stands(pipelinesv1.EnvironmentPromoted, "%s was promoted and is not rolled out yet: %s", name, record.Message).from(record.CompletionTime)
 	case pipelinesv1.PromotionAbandoned:
 		return stands(pipelinesv1.EnvironmentAbandoned, "%s is not promoted: %s", name, record.Message).from(record.CompletionTime)
 	case pipelinesv1.PromotionCreated:
@@ -184,6 +184,8 @@ func (p *planner) conclude(blocked *standing) {
 	p.pipeline.Status.ObservedGeneration = p.pipeline.Generation
 	p.setReady(ready)
 	p.setOrRemove(pipelinesv1.SharedSourceCondition, p.shared != "", standing{reason: pipelinesv1.SharedSourceReason, message: p.shared})
+	unheard := p.unheard()
+	p.setOrRemove(pipelinesv1.AlertMissingCondition, len(unheard) > 0, describeUnheard(unheard))
 	switch {
 	case p.stopped == nil:
 		p.setCondition(pipelinesv1.SettledCondition, metav1.ConditionTrue, settled)

@@ -66,8 +66,8 @@ func TestEveryEnvironmentSaysWhereItStands(t *testing.T) {
 			want: []string{"Current: runs v2, which is promoted from here", "Waiting: v2 waits: gate freeze is closed"},
 		},
 		{
-			name: "a gate is missing", world: with(world("v2", "v1"), gates("all", "freeze")), settled: "staging: v2 waits: gate freeze does not exist",
-			want: []string{"Current: runs v2, which is promoted from here", "Failed: v2 waits: gate freeze does not exist"},
+			name: "a gate is missing", world: with(world("v2", "v1"), gates("all", "freeze")), settled: "staging: v2 waits: gate freeze not found",
+			want: []string{"Current: runs v2, which is promoted from here", "Failed: v2 waits: gate freeze not found"},
 		},
 		{
 			name: "it is being promoted", world: world("v2", "v1"), settled: "staging: promoting v2",
@@ -89,9 +89,9 @@ func TestEveryEnvironmentSaysWhereItStands(t *testing.T) {
 			world: with(world("v2", "v1"), record("staging", "v2", "succeeded", func(r *pipelinesv1.PromotionRecord) {
 				r.Message = "pull request https://git/pulls/7 was merged"
 			})),
-			settled: "staging: v2 was promoted and has yet to be rolled out: pull request https://git/pulls/7 was merged",
+			settled: "staging: v2 was promoted and is not rolled out yet: pull request https://git/pulls/7 was merged",
 			want: []string{"Current: runs v2, which is promoted from here",
-				"Promoted: v2 was promoted and has yet to be rolled out: pull request https://git/pulls/7 was merged"},
+				"Promoted: v2 was promoted and is not rolled out yet: pull request https://git/pulls/7 was merged"},
 		},
 		{
 			name: "the pull request was closed",
@@ -192,7 +192,7 @@ func TestARollback(t *testing.T) {
 		{"one that has not arrived yet was not",
 			with(world("v2", "v1"), record("staging", "v2", "succeeded")), pipelinesv1.EnvironmentPromoted, metav1.NewTime(now), false},
 		{"nor was one that is not ready on the revision any more",
-			with(world("v2", "v2!"), record("staging", "v2", "succeeded", arrived)), pipelinesv1.EnvironmentRollingOut, metav1.NewTime(now), false},
+			with(world("v2", "v2!"), record("staging", "v2", "succeeded", arrived), ran("v2")), pipelinesv1.EnvironmentRollingOut, metav1.NewTime(now), false},
 		{"one that runs the revision again is not any more",
 			with(world("v2", "v2"), record("staging", "v2", "succeeded", rolledBack)), pipelinesv1.EnvironmentCurrent, earlier, false},
 		{"the next revision is promoted as ever",
@@ -205,6 +205,8 @@ func TestARollback(t *testing.T) {
 			next := plan.Next(test.world)
 			g.Expect(next.Status.Environments["staging"]).To(And(HaveField("State", test.state), HaveField("Since", HaveValue(BeEquivalentTo(test.since)))))
 			g.Expect(next.Action != nil).To(Equal(test.action))
+			// The event depends on it.
+			g.Expect(next.Status.Environments["staging"].Promotion.RollbackTime != nil).To(Equal(test.state == pipelinesv1.EnvironmentRolledBack))
 			if test.state == pipelinesv1.EnvironmentRolledBack {
 				g.Expect(next.Status.Environments["staging"].Message).To(HavePrefix("rolled back from v2: Kustomization staging/app runs v"))
 			}

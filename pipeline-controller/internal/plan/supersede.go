@@ -53,7 +53,7 @@ func (p *planner) supersede(current string) {
 			continue
 		}
 		if p.pipeline.Environment(name) != nil && p.givenUp(name, record) {
-			continue // if the run has reached this environment
+			continue // promote gives it up when the run reaches this environment
 		}
 		why := "superseded by " + revision.Short(current)
 		if p.pipeline.Environment(name) == nil {

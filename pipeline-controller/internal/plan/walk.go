@@ -158,11 +158,13 @@ func (p *planner) visit(env *pipelinesv1.Environment, blocked *standing) standin
 		return *unknown
 	}
 	p.environment(env.Name).WaitingApproval.Revision = ""
-	if rolledBack := p.rolledBack(env, current); rolledBack != nil && !reached && !p.forced {
-		return *rolledBack
-	}
 	if reached {
 		return p.rollingOut(env, p.Targets[env.Name][unsettled], p.describe(env, unsettled))
+	}
+	if !p.forced {
+		if rolledBack := p.rolledBack(env, current); rolledBack != nil {
+			return *rolledBack
+		}
 	}
 	promotion := p.pipeline.PromotionInto(env)
 	if promotion == nil {
@@ -171,8 +173,8 @@ func (p *planner) visit(env *pipelinesv1.Environment, blocked *standing) standin
 	return p.promote(env, promotion, current)
 }
 
-// rolledBack returns the state of an environment that had settled on the revision and now runs another one, or nil. A
-// target that is new to the environment was not rolled back.
+// rolledBack returns the state of an environment that had settled on the revision, which none of its targets runs now,
+// or nil. It records the rollback. A target that is new to the environment was not rolled back.
 func (p *planner) rolledBack(env *pipelinesv1.Environment, current string) *standing {
 	record := p.environment(env.Name).Promotion
 	if record == nil || record.ArrivalTime == nil || record.State != pipelinesv1.PromotionSucceeded || !record.IsOf(current) {

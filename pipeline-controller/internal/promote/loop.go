@@ -149,5 +149,5 @@ func mergeCommit(pr scm.PullRequest) string {
 
 // looped returns the message of a promotion that would promote its own result.
 func (p Promotion) looped(before string) string {
-	return fmt.Sprintf("it adds nothing but Sluice's own commits to %s, which was promoted before", revision.Short(before))
+	return fmt.Sprintf("it adds only Sluice's own commits to %s, which was promoted before", revision.Short(before))
 }

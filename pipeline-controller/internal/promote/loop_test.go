@@ -177,7 +177,7 @@ func TestWhatAddsNothingButPromotionsIsNotPromoted(t *testing.T) {
 					return
 				}
 				m.Expect(outcome).To(Equal(plan.Outcome{
-					Loop: "main@sha1:" + change, Message: "it adds nothing but Sluice's own commits to main@sha1:" + change[:8] + ", which was promoted before",
+					Loop: "main@sha1:" + change, Message: "it adds only Sluice's own commits to main@sha1:" + change[:8] + ", which was promoted before",
 				}))
 				m.Expect(m.pullRequests()).To(Equal(before))
 			})

@@ -46,7 +46,7 @@ type Notifications struct {
 	Controller string
 }
 
-// Notify sends the promotion's event. The event was delivered if the status code is 2xx, or if the response says that
+// Notify sends the promotion's event. The event was accepted if the status code is 2xx, or if the response says that
 // it had been accepted before.
 func (n *Notifications) Notify(ctx context.Context, promotion Promotion, confirm Confirm) plan.Outcome {
 	if err := promotion.validate(); err != nil {
@@ -61,7 +61,7 @@ func (n *Notifications) Notify(ctx context.Context, promotion Promotion, confirm
 	if err := n.post(ctx, promotion); err != nil {
 		return plan.Outcome{Err: fmt.Errorf("notifying: %w", err)}
 	}
-	return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the notification was delivered"}
+	return plan.Outcome{State: pipelinesv1.PromotionSucceeded, Message: "the notification was accepted, which does not mean that anyone received it"}
 }
 
 func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
@@ -76,9 +76,8 @@ func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
 		},
 		Severity:  eventv1.EventSeverityInfo,
 		Timestamp: metav1.Now(),
-		Message: fmt.Sprintf("Promote pipeline %s to %s with version %s",
-			promotion.Pipeline, promotion.Environment, promotion.Revision),
-		Reason: PromoteReason,
+		Message:   plan.NotificationMessage(promotion.Pipeline, promotion.Environment, promotion.Revision),
+		Reason:    PromoteReason,
 		Metadata: map[string]string{
 			prefix + "pipeline":    promotion.Pipeline.String(),
 			prefix + "environment": promotion.Environment,
@@ -109,7 +108,7 @@ func (n *Notifications) post(ctx context.Context, promotion Promotion) error {
 	}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		answer, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-		return fmt.Errorf("%s answered %s: %q", n.Address, response.Status, answer)
+		return fmt.Errorf("%s responded with %s: %q", n.Address, response.Status, answer)
 	}
 	return nil
 }

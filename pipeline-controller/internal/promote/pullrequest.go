@@ -194,7 +194,7 @@ func (p *PullRequests) Poll(ctx context.Context, promotion Promotion, recorded *
 	}
 	// The Pipeline may refer to another repository now, in which the number belongs to another pull request.
 	if pr.Branch != recorded.Branch {
-		return plan.PullRequest{Err: fmt.Errorf("number %d is another pull request in %s: if the Pipeline was moved to this repository, start the promotion anew with the annotation %s",
+		return plan.PullRequest{Err: fmt.Errorf("number %d is another pull request in %s: if the Pipeline was moved to this repository, restart the promotion with the annotation %s",
 			recorded.Number, to.host.CloneURL(), meta.ForceRequestAnnotation)}
 	}
 	what := seen(pr, promotion.Strategy.PullRequest.BaseBranch)

@@ -129,20 +129,15 @@ func newAzure(repository Repository, connect connector) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	authenticate, err := tokenOf(repository, password)
+	api, err := at.connect(repository, password, connect)
 	if err != nil {
 		return nil, err
 	}
-	api, err := connect(at.root, authenticate)
-	if err != nil {
-		return nil, err
-	}
-	at.secrets = authenticate.secrets
 	return &azure{location: at, client: api, pageSize: 100, rest: rest{
 		client: api.Client,
 		// Without this header, the response to an invalid token is a redirect to a sign-in page.
 		header:  http.Header{"X-TFS-FedAuthRedirect": {"Suppress"}},
-		message: azureMessage, secrets: authenticate.secrets,
+		message: azureMessage, secrets: at.secrets,
 	}}, nil
 }
 
@@ -318,7 +313,7 @@ func (h *azure) Create(ctx context.Context, wanted NewPullRequest) (PullRequest,
 func (h *azure) askForReview(ctx context.Context, number int, reviewer string) error {
 	noVote := map[string]int{"vote": 0}
 	if err := h.call(ctx, http.MethodPut, h.pull(number, "reviewers", reviewer), noVote, nil); err != nil {
-		return h.failed(fmt.Sprintf("asking for a review of pull request %d", number), err)
+		return h.failed(fmt.Sprintf("requesting a review of pull request %d", number), err)
 	}
 	return nil
 }

@@ -89,20 +89,15 @@ func newBitbucket(repository Repository, connect connector) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	authenticate, err := tokenOf(repository, bearer)
+	api, err := at.connect(repository, bearer, connect)
 	if err != nil {
 		return nil, err
 	}
-	api, err := connect(at.root, authenticate)
-	if err != nil {
-		return nil, err
-	}
-	at.secrets = authenticate.secrets
 	return &bitbucket{location: at, pageSize: 100, rest: rest{
 		client: api.Client,
 		// Bitbucket rejects requests that a form in a browser could send.
 		header:  http.Header{"X-Atlassian-Token": {"no-check"}},
-		message: bitbucketMessage, secrets: authenticate.secrets,
+		message: bitbucketMessage, secrets: at.secrets,
 	}}, nil
 }
 
@@ -212,7 +207,7 @@ func (h *bitbucket) Create(ctx context.Context, wanted NewPullRequest) (PullRequ
 		reviewers := err
 		wanted.Reviewers = nil
 		if created, err = h.create(ctx, wanted); err == nil {
-			notTaken(&created, "reviewers", h.failed("asking for a review", reviewers))
+			notTaken(&created, "reviewers", h.failed("requesting a review", reviewers))
 			return created, nil
 		}
 	}

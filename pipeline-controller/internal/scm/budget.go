@@ -39,7 +39,7 @@ const (
 	maxLimit = 24 * time.Hour
 )
 
-var errSlow = errors.New("the host is slow to answer others with the same credential")
+var errSlow = errors.New("the host is slow to respond to other requests with the same credential")
 
 // budget is the rate limit of one credential on one host, for all its users. Requests take turns: hosts require that,
 // and concurrent requests would continue after the first one has met a limit.

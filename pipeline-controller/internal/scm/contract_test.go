@@ -390,7 +390,7 @@ func testContract(t *testing.T, h testHost) {
 		})
 	}
 
-	t.Run("one whose head is another commit by now is not merged", func(t *testing.T) {
+	t.Run("one whose head has changed is not merged", func(t *testing.T) {
 		g := NewWithT(t)
 		looked := h.commit("promote/moved")
 		created := create(t, "promote/moved")

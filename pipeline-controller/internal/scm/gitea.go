@@ -48,15 +48,10 @@ func newGitea(repository Repository, connect connector) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	authenticate, err := tokenOf(repository, bearer)
+	api, err := at.connect(repository, bearer, connect)
 	if err != nil {
 		return nil, err
 	}
-	api, err := connect(at.root, authenticate)
-	if err != nil {
-		return nil, err
-	}
-	at.secrets = authenticate.secrets
 	return &giteaHost{location: at, client: api.Client, pageSize: 50}, nil
 }
 
@@ -190,7 +185,7 @@ func (h *giteaHost) askForReview(client *gitea.Client, number int, reviewers []s
 		Reviewers: people, TeamReviewers: teams,
 	})
 	if err != nil {
-		return h.failed(fmt.Sprintf("asking for a review of pull request %d", number), response, err)
+		return h.failed(fmt.Sprintf("requesting a review of pull request %d", number), response, err)
 	}
 	return nil
 }

@@ -219,7 +219,7 @@ func (h *gitHub) askFor(ctx context.Context, number int, reviewers []string) err
 	people, teams := peopleAndTeams(reviewers)
 	wanted := github.ReviewersRequest{Reviewers: people, TeamReviewers: teams}
 	if _, _, err := h.client.PullRequests.RequestReviewers(ctx, h.owner, h.name, number, wanted); err != nil {
-		return h.failed(fmt.Sprintf("asking for a review of pull request %d", number), err)
+		return h.failed(fmt.Sprintf("requesting a review of pull request %d", number), err)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func (c *appCredential) refresh(ctx context.Context, ask exchange) error {
 		return c.failed("got no token for its installation "+installation, status, err)
 	}
 	if issued.Token == "" {
-		return errors.New("the host's answer to a GitHub App has no token")
+		return errors.New("the host's response to the GitHub App has no token")
 	}
 	c.token, c.expires = issued.Token, issued.Expires
 	c.remember(issued.Token)

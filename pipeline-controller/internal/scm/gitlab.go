@@ -69,11 +69,11 @@ func newGitLab(repository Repository, connect connector) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	authenticate, err := tokenOf(repository, bearer)
-	if err != nil {
-		return nil, err
-	}
-	api, err := connect(root, authenticate)
+	last := len(segments) - 1
+	at := newLocation(root, strings.Join(segments[:last], "/"), segments[last])
+	at.page = join(root, segments...).String()
+	at.clone = at.page + ".git"
+	api, err := at.connect(repository, bearer, connect)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +83,6 @@ func newGitLab(repository Repository, connect connector) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := len(segments) - 1
-	at := newLocation(root, strings.Join(segments[:last], "/"), segments[last])
-	at.page = join(root, segments...).String()
-	at.clone = at.page + ".git"
-	at.secrets = authenticate.secrets
 	return &gitLab{location: at, client: client, project: at.owner + "/" + at.name, pageSize: 100, pipelineWait: time.Second}, nil
 }
 
@@ -176,9 +171,9 @@ func (h *gitLab) people(ctx context.Context, names []string) ([]int64, error) {
 		users, _, err := h.client.Users.ListUsers(&gitlab.ListUsersOptions{Username: &name}, gitlab.WithContext(ctx))
 		switch {
 		case err != nil:
-			failures = append(failures, h.failed("looking for user "+name, err))
+			failures = append(failures, h.failed("finding user "+name, err))
 		case len(users) == 0:
-			failures = append(failures, fmt.Errorf("there is no user %s", name))
+			failures = append(failures, fmt.Errorf("user %s not found", name))
 		default:
 			ids = append(ids, users[0].ID)
 		}
@@ -240,7 +235,7 @@ func (h *gitLab) pipelineOf(ctx context.Context, commit string) (*gitlab.Pipelin
 	for attempt := range pipelineAttempts {
 		found, _, err := h.client.Commits.GetCommit(h.project, commit, nil, gitlab.WithContext(ctx))
 		if err != nil {
-			return nil, h.failed("looking for a pipeline of commit "+commit, err)
+			return nil, h.failed("finding a pipeline of commit "+commit, err)
 		}
 		if found.LastPipeline != nil || attempt == pipelineAttempts-1 {
 			return found.LastPipeline, nil
@@ -248,7 +243,7 @@ func (h *gitLab) pipelineOf(ctx context.Context, commit string) (*gitlab.Pipelin
 		select {
 		case <-time.After(h.pipelineWait << attempt):
 		case <-ctx.Done():
-			return nil, h.failed("looking for a pipeline of commit "+commit, ctx.Err())
+			return nil, h.failed("finding a pipeline of commit "+commit, ctx.Err())
 		}
 	}
 	return nil, nil

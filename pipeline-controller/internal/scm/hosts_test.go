@@ -303,7 +303,7 @@ func TestAWaitForTheTurnEnds(t *testing.T) {
 	for _, shared := range hosts.budgets {
 		shared.patience = 0
 	}
-	g.Expect(find(t.Context())).To(MatchError(ContainSubstring("slow to answer others")))
+	g.Expect(find(t.Context())).To(MatchError(ContainSubstring("slow to respond to other requests")))
 	close(leave)
 	g.Expect(<-first).To(Succeed())
 }

@@ -182,7 +182,7 @@ func TestOfAllResponsesThatAreReadTheLargestIsGivenUp(t *testing.T) {
 		go func() { found <- find(fmt.Sprint("large", i)) }()
 		<-sent
 	}
-	g.Expect(<-found).To(MatchError(ContainSubstring("responses of Git hosts use too much memory together")))
+	g.Expect(<-found).To(MatchError(ContainSubstring("responses of Git hosts exceed the memory limit, and this one is the largest")))
 	g.Expect(find("small")).To(Succeed())
 	close(letGo)
 	g.Expect(<-found).To(Succeed())

@@ -38,7 +38,7 @@ const (
 
 var (
 	errTooMuch     = fmt.Errorf("the response takes more than %d MiB of memory", mostRead>>20)
-	errTooMuchBoth = errors.New("responses of Git hosts use too much memory together, and this one the most")
+	errTooMuchBoth = errors.New("responses of Git hosts exceed the memory limit, and this one is the largest")
 )
 
 // reading limits the memory of all responses that are being read. If they exceed it, the largest one is cancelled, so a

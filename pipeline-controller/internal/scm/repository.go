@@ -43,6 +43,17 @@ type location struct {
 
 func (l location) String() string { return l.page }
 
+// connect returns the client for an API at the root, which authenticates with the repository's token in the form that
+// the host expects.
+func (l *location) connect(repository Repository, form func(Token) credential, connect connector) (*apiClient, error) {
+	authenticate, err := tokenOf(repository, form)
+	if err != nil {
+		return nil, err
+	}
+	l.secrets = authenticate.secrets
+	return connect(l.root, authenticate)
+}
+
 // CloneURL implements Host.
 func (l location) CloneURL() string { return l.clone }
 

@@ -85,7 +85,7 @@ func (r *rest) call(ctx context.Context, method string, address *url.URL, body, 
 		return nil
 	}
 	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		return fmt.Errorf("the answer of %s is not what was expected: %w", address.Host, err)
+		return fmt.Errorf("unexpected response from %s: %w", address.Host, err)
 	}
 	return nil
 }
@@ -93,14 +93,14 @@ func (r *rest) call(ctx context.Context, method string, address *url.URL, body, 
 func (r *rest) refused(response *http.Response) error {
 	// Azure DevOps sends its sign-in page with status 203.
 	if response.StatusCode == http.StatusNonAuthoritativeInfo {
-		return &refusal{status: http.StatusUnauthorized, message: "the host asks for an interactive sign-in"}
+		return &refusal{status: http.StatusUnauthorized, message: "the host requires an interactive sign-in"}
 	}
 	if response.StatusCode < http.StatusMultipleChoices {
 		return nil
 	}
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return fmt.Errorf("reading what was answered with status %d: %w", response.StatusCode, err)
+		return fmt.Errorf("reading the response with status %d: %w", response.StatusCode, err)
 	}
 	message := r.message(body)
 	if message == "" {

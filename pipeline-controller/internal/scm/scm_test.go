@@ -233,7 +233,7 @@ func TestARedirectThatTurnsAChangeIntoAReadIsNotFollowed(t *testing.T) {
 			host, err := NewHosts(onLoopback).Open(c.hostType, Repository{URL: server.URL + c.path, Token: "t0ken"})
 			g.Expect(err).NotTo(HaveOccurred())
 			for _, name := range []string{"close", "comment", "create", "status"} {
-				g.Expect(operations[name](t.Context(), host)).To(MatchError(ContainSubstring(" to "+server.URL+"/renamed: was the repository moved?")), name)
+				g.Expect(operations[name](t.Context(), host)).To(MatchError(ContainSubstring(" to "+server.URL+"/renamed: if the repository was moved, correct its URL")), name)
 			}
 		})
 	}

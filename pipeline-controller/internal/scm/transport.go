@@ -50,7 +50,7 @@ func newHTTPClient(api url.URL, next http.RoundTripper) *http.Client {
 			// After most redirects, clients follow with GET. For a change, that changes nothing but looks like a
 			// success.
 			if made := via[0].Method; request.Method != made {
-				return fmt.Errorf("the host redirects a %s to %s://%s%s: was the repository moved?", made, request.URL.Scheme, request.URL.Host, request.URL.Path)
+				return fmt.Errorf("the host redirects a %s to %s://%s%s: if the repository was moved, correct its URL", made, request.URL.Scheme, request.URL.Host, request.URL.Path)
 			}
 			if len(via) >= maxRedirects {
 				return fmt.Errorf("more than %d redirects", maxRedirects)

@@ -41,7 +41,7 @@ func applyDelta(result, base, delta []byte) ([]byte, error) {
 		return nil, err
 	}
 	if from != int64(len(base)) {
-		return nil, malformed("a delta builds upon %d bytes, not %d", from, len(base))
+		return nil, malformed("a delta needs a base of %d bytes, not %d", from, len(base))
 	}
 	left := size
 	for len(delta) > 0 && left >= 0 {
@@ -59,7 +59,7 @@ func applyDelta(result, base, delta []byte) ([]byte, error) {
 		}
 	}
 	if left != 0 {
-		return nil, malformed("a delta does not make the %d bytes that it says", size)
+		return nil, malformed("a delta does not produce the %d bytes that it declares", size)
 	}
 	return result, nil
 }
@@ -83,7 +83,7 @@ func copied(base, delta []byte) (piece, rest []byte, err error) {
 		size = 1 << 16
 	}
 	if offset+size > int64(len(base)) {
-		return nil, nil, malformed("a delta copies what is not there")
+		return nil, nil, malformed("a delta copies data from outside its base")
 	}
 	return base[offset : offset+size], delta, nil
 }

@@ -143,24 +143,24 @@ func TestPacksThatAreRefused(t *testing.T) {
 		{name: "a pack that goes on after its end", pack: append(handpack.Pack(blob("hello")), "more"...), says: "does not end after its last object"},
 		{name: "a pack that says it has more objects than it can", pack: []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x14"), says: "too short for 20 objects"},
 		{name: "more objects than are allowed", pack: []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x15"), says: "more than 20 files and directories"},
-		{name: "a blob that says it has 2^40 bytes", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 1 << 40}), says: "a file of 1099511627776 bytes makes the repository larger than 20000 bytes"},
+		{name: "a blob that says it has 2^40 bytes", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 1 << 40}), says: "with a file of 1099511627776 bytes, the repository exceeds the limit of 20000 bytes"},
 		{name: "a size of too many digits", pack: append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01"), bytes.Repeat([]byte{0xbf}, 30)...), says: "too many digits"},
-		{name: "a blob that has less than it says", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 6, Content: []byte("hello")}), says: "does not have the 6 bytes that it says"},
-		{name: "a blob that has more than it says", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 4, Content: []byte("hello")}), says: "does not have the 4 bytes that it says"},
-		{name: "a large blob that has more than it says", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 1001, Content: make([]byte, 30_000)}), says: "does not have the 1001 bytes that it says"},
+		{name: "a blob that has less than it says", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 6, Content: []byte("hello")}), says: "does not have the 6 bytes that it declares"},
+		{name: "a blob that has more than it says", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 4, Content: []byte("hello")}), says: "does not have the 4 bytes that it declares"},
+		{name: "a large blob that has more than it says", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 1001, Content: make([]byte, 30_000)}), says: "does not have the 1001 bytes that it declares"},
 		{name: "a delta that has more than it says", pack: handpack.Pack(blob("a"), handpack.Entry{Type: handpack.OffsetDelta, Upon: 1, Size: 2, Content: grown("a", "b")}), says: "does not have the 2 bytes"},
 		{name: "an object of type 0", pack: handpack.Pack(handpack.Entry{Type: 0, Content: []byte("a")}), says: "an object of type 0"},
 		{name: "an object of type 5", pack: handpack.Pack(handpack.Entry{Type: 5, Content: []byte("a")}), says: "an object of type 5"},
-		{name: "a directory that is too large", pack: handpack.Pack(handpack.Entry{Type: handpack.Tree, Content: make([]byte, 1001)}), says: "has a tree of 1001 bytes, which may have no more than 1000"},
+		{name: "a directory that is too large", pack: handpack.Pack(handpack.Entry{Type: handpack.Tree, Content: make([]byte, 1001)}), says: "has a tree of 1001 bytes, more than the limit of 1000"},
 		{name: "a blob that is not deflated", pack: append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01\x33abc"), make([]byte, 30)...), says: "can't be inflated"},
-		{name: "a chain that makes more than is allowed", pack: handpack.Pack(chain...), says: "larger than 20000 bytes"},
-		{name: "a delta upon what is not there", pack: handpack.Pack(uponHash("a", grown("a", "b"))), says: "builds upon an object that is not there"},
-		{name: "a delta upon itself", pack: handpack.Pack(blob("a"), upon(0, grown("a", "b"))), says: "builds upon nothing"},
-		{name: "a delta upon what is no entry", pack: handpack.Pack(blob("a"), upon(1, grown("a", "b")), uponHash("ab", grown("ab", "c")), handpack.Entry{Type: handpack.HashDelta, Content: grown("a", "b")}), says: "builds upon an object that is not there"},
-		{name: "a delta upon an object of another size", pack: handpack.Pack(blob("a"), upon(1, grown("ab", "c"))), says: "builds upon 2 bytes, not 1"},
-		{name: "a delta that makes less than it says", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 3, handpack.Copy(0, 1)))), says: "does not make the 3 bytes"},
-		{name: "a delta that makes more than it says", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 1, handpack.Copy(0, 1), handpack.Copy(0, 1)))), says: "does not make the 1 bytes"},
-		{name: "a delta that copies what is not there", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 2, handpack.Copy(0, 2)))), says: "copies what is not there"},
+		{name: "a chain that makes more than is allowed", pack: handpack.Pack(chain...), says: "exceeds the limit of 20000 bytes"},
+		{name: "a delta upon what is not there", pack: handpack.Pack(uponHash("a", grown("a", "b"))), says: "the base of a delta is missing"},
+		{name: "a delta upon itself", pack: handpack.Pack(blob("a"), upon(0, grown("a", "b"))), says: "a delta has no base"},
+		{name: "a delta upon what is no entry", pack: handpack.Pack(blob("a"), upon(1, grown("a", "b")), uponHash("ab", grown("ab", "c")), handpack.Entry{Type: handpack.HashDelta, Content: grown("a", "b")}), says: "the base of a delta is missing"},
+		{name: "a delta upon an object of another size", pack: handpack.Pack(blob("a"), upon(1, grown("ab", "c"))), says: "needs a base of 2 bytes, not 1"},
+		{name: "a delta that makes less than it says", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 3, handpack.Copy(0, 1)))), says: "does not produce the 3 bytes"},
+		{name: "a delta that makes more than it says", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 1, handpack.Copy(0, 1), handpack.Copy(0, 1)))), says: "does not produce the 1 bytes"},
+		{name: "a delta that copies data from outside its base", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 2, handpack.Copy(0, 2)))), says: "copies data from outside its base"},
 		{name: "a delta that ends in a copy", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 1, []byte{0xff, 0}))), says: "ends too early"},
 		{name: "a delta that ends in an insertion", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 1, []byte{5, 'a'}))), says: "ends too early"},
 		{name: "a delta with a step that means nothing", pack: handpack.Pack(blob("a"), upon(1, handpack.Delta(1, 1, []byte{0}))), says: "ends too early"},
@@ -183,7 +183,7 @@ func TestLimitsOnDisk(t *testing.T) {
 		g := NewWithT(t)
 		store := newStore(t, few)
 		read := bytes.NewReader(append(random, random...))
-		g.Expect(store.Add(t.Context(), io.NopCloser(read))).To(MatchError(ContainSubstring("packed in more than 1048576 bytes")))
+		g.Expect(store.Add(t.Context(), io.NopCloser(read))).To(MatchError(ContainSubstring("the repository's pack is larger than 1048576 bytes")))
 		g.Expect(read.Len()).To(BeNumerically(">", 1<<19))
 	})
 	t.Run("a store that is full takes no more", func(t *testing.T) {

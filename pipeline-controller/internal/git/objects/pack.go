@@ -104,7 +104,7 @@ func readBase(in io.ByteReader, at int64) (int64, error) {
 		}
 	}
 	if err == nil && (back <= 0 || back > at) {
-		err = malformed("a delta builds upon nothing")
+		err = malformed("a delta has no base")
 	}
 	return at - back, err
 }

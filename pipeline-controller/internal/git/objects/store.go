@@ -132,7 +132,7 @@ func (s *Store) spool(pack io.Reader) error {
 	case err != nil:
 		return err
 	case written > s.limits.Pack:
-		return fmt.Errorf("the repository is packed in more than %d bytes", s.limits.Pack)
+		return fmt.Errorf("the repository's pack is larger than %d bytes", s.limits.Pack)
 	case s.size > s.limits.Disk:
 		return s.full()
 	}

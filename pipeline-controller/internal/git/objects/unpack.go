@@ -159,7 +159,7 @@ func (u *unpacking) scan(ctx context.Context, section *io.SectionReader, start, 
 // count counts unpacked bytes.
 func (u *unpacking) count(bytes int64) error {
 	if u.left -= bytes; u.left < 0 {
-		return fmt.Errorf("a file of %d bytes makes the repository larger than %d bytes, the limit for all files together", bytes, u.limits.Unpacked)
+		return fmt.Errorf("with a file of %d bytes, the repository exceeds the limit of %d bytes for all files", bytes, u.limits.Unpacked)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (u *unpacking) entry(in *inflater, at int64, h header) error {
 		u.leavesOut = true
 		return u.inflate(in, h.size, io.Discard)
 	default:
-		return fmt.Errorf("the repository has a %s of %d bytes, which may have no more than %d", h.kind, h.size, u.limits.Object)
+		return fmt.Errorf("the repository has a %s of %d bytes, more than the limit of %d", h.kind, h.size, u.limits.Object)
 	}
 }
 
@@ -222,7 +222,7 @@ func (u *unpacking) inflate(in *inflater, size int64, to io.Writer) error {
 		return malformed("an object can't be inflated: %w", err)
 	}
 	if inflated != size {
-		return malformed("an object does not have the %d bytes that it says", size)
+		return malformed("an object does not have the %d bytes that it declares", size)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (u *unpacking) resolve(ctx context.Context) error {
 		slices.ContainsFunc(u.byHash, func(d hashDelta) bool { return isLeft(d.delta) })
 	// Deltas of an omitted blob are omitted too.
 	if left && !u.leavesOut {
-		return malformed("a delta builds upon an object that is not there")
+		return malformed("the base of a delta is missing")
 	}
 	return nil
 }

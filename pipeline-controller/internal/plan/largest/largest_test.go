@@ -107,7 +107,7 @@ func TestTheAPIServerTakesTheLargestStatus(t *testing.T) {
 		g.Expect(api.Update(t.Context(), w.Pipeline)).To(Succeed())
 		w.settle()
 		g.Expect(apimeta.FindStatusCondition(w.Pipeline.Status.Conditions, meta.StalledCondition)).To(And(HaveField("Reason", "InvalidSpec"),
-			HaveField("Message", HavePrefix("the Pipeline would take more than 1280 KiB"))))
+			HaveField("Message", HavePrefix("the Pipeline and its status would exceed 1280 KiB"))))
 		stored(t, w)
 	})
 }
