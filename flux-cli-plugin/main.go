@@ -27,6 +27,8 @@ import (
 	"syscall"
 	_ "time/tzdata" // neither the image nor Windows has time zones
 
+	"github.com/moby/term"
+
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/cli"
 )
@@ -38,8 +40,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	if err := cli.New(os.Args[0], version).ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "✗", plaintext.Line(err.Error()))
+	program := cli.New(os.Args[0], version)
+	// On Windows, these streams understand colours.
+	in, out, errOut := term.StdStreams()
+	program.SetIn(in)
+	program.SetOut(out)
+	program.SetErr(errOut)
+	if err := program.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(errOut, "✗", plaintext.Line(err.Error()))
 		os.Exit(cli.ExitCode(err))
 	}
 }

@@ -17,10 +17,13 @@ limitations under the License.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,8 +31,10 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -40,13 +45,15 @@ import (
 var (
 	kube       client.Client
 	kubeconfig []byte
+	// user is the name that the API server knows the programs by.
+	user string
 )
 
 // TestMain runs the program itself if the test binary is called by one of its names, so the tests can start it like
 // flux: as a process, through a link. Otherwise it runs the tests.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
-	case "flux-open", "flux-close", "flux-approve", "flux-gate", "flux-pipeline", "sluice":
+	case "flux-open", "flux-close", "flux-approve", "flux-gate", "flux-pipeline", "flux-sluice", "sluice":
 		main()
 		os.Exit(0)
 	}
@@ -77,6 +84,11 @@ func run(m *testing.M) (code int) {
 		panic(err)
 	}
 	kubeconfig = env.KubeConfig
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := kube.Create(context.Background(), self); err != nil {
+		panic(err)
+	}
+	user = self.Status.UserInfo.Username
 	return m.Run()
 }
 
@@ -183,7 +195,8 @@ func TestOpenAndClose(t *testing.T) {
 			closed:  true,
 			command: "flux-open gate freeze --wait=false --verbose",
 			wantOutput: "► opening gate freeze in NAMESPACE namespace\n" +
-				`✚ {"metadata":{"annotations":{"gating.toolkit.fluxcd.io/reason":null}},"spec":{"closed":false}}` +
+				`✚ {"apiVersion":"gating.toolkit.fluxcd.io/v1alpha1","kind":"Gate","metadata":{"annotations":{"gating.toolkit.fluxcd.io/turned-by":"USER"},` +
+				`"name":"freeze","namespace":"NAMESPACE","uid":"UID"},"spec":{"closed":false}}` +
 				"\n✔ gate opened\n",
 		},
 	} {
@@ -199,15 +212,69 @@ func TestOpenAndClose(t *testing.T) {
 
 			session := start(t, strings.Split(tt.command, " "), "FLUX_SYSTEM_NAMESPACE="+gate.Namespace)
 			g.Eventually(session).Should(gexec.Exit(0), string(session.Err.Contents()))
-			g.Expect(string(session.Err.Contents())).To(Equal(strings.ReplaceAll(tt.wantOutput, "NAMESPACE", gate.Namespace)))
+			replaced := strings.NewReplacer("NAMESPACE", gate.Namespace, "USER", user, "UID", string(gate.UID))
+			g.Expect(string(session.Err.Contents())).To(Equal(replaced.Replace(tt.wantOutput)))
 
 			reread(t, gate)
 			wantAnnotations := map[string]string{"team": "platform"}
+			if strings.Contains(tt.wantOutput, "►") {
+				wantAnnotations[gatingv1.TurnedByAnnotation] = user
+			}
 			if tt.wantReason != "" {
 				wantAnnotations[gatingv1.ReasonAnnotation] = tt.wantReason
 			}
 			g.Expect(gate.Spec.Closed).To(Equal(tt.wantClosed))
 			g.Expect(gate.Annotations).To(Equal(wantAnnotations))
+		})
+	}
+}
+
+func TestSeveralGatesAreTurned(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		command    string
+		wantExit   int
+		wantOutput string
+		// wantClosed are the states of the gates a and b, which is closed at first.
+		wantClosed [2]bool
+	}{
+		{
+			name:       "each once",
+			command:    "flux-close gate a b a --wait=false",
+			wantOutput: "► closing gate a in NAMESPACE namespace\n✔ gate closed\n✔ gate b in NAMESPACE namespace is closed already\n",
+			wantClosed: [2]bool{true, true},
+		},
+		{
+			name:       "none, if one does not exist",
+			command:    "flux-gate close a c",
+			wantExit:   1,
+			wantOutput: "✗ gate c not found in NAMESPACE namespace, which has: a, b\n",
+			wantClosed: [2]bool{false, true},
+		},
+		{
+			name:     "all are turned before the first is waited for",
+			command:  "flux-gate close a b --for 2h --timeout 2s",
+			wantExit: 1,
+			wantOutput: "► closing gate a in NAMESPACE namespace\n✔ gate closed\n► closing gate b in NAMESPACE namespace\n✔ gate closed\n" +
+				"◎ waiting for gate reconciliation\n" +
+				"✗ gate a is closed, but gate-controller has not reconciled it yet: check that it is running (kubectl get deployments --all-namespaces --field-selector metadata.name=gate-controller)\n" +
+				"✗ gate b is closed, but gate-controller has not reconciled it yet: check that it is running (kubectl get deployments --all-namespaces --field-selector metadata.name=gate-controller)\n" +
+				"✗ 2 of 2 gates failed\n",
+			wantClosed: [2]bool{false, true},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			namespace := newNamespace(t)
+			a, b := newGate(t, namespace, "a"), newGate(t, namespace, "b", closed)
+
+			session := start(t, strings.Fields(tt.command), "FLUX_SYSTEM_NAMESPACE="+namespace)
+			g.Eventually(session).Should(gexec.Exit(tt.wantExit))
+			g.Expect(string(session.Err.Contents())).To(Equal(strings.ReplaceAll(tt.wantOutput, "NAMESPACE", namespace)))
+
+			reread(t, a)
+			reread(t, b)
+			g.Expect([2]bool{a.Spec.Closed, b.Spec.Closed}).To(Equal(tt.wantClosed))
 		})
 	}
 }
@@ -220,6 +287,38 @@ func TestChangesAreMadeInTheNameOfFlux(t *testing.T) {
 
 	reread(t, gate)
 	g.Expect(gate.ManagedFields).To(ContainElement(HaveField("Manager", "flux")))
+}
+
+func TestAGateSaysWhoTurnedIt(t *testing.T) {
+	g := NewWithT(t)
+	gate := newGate(t, newNamespace(t), "freeze")
+	turn := func(args ...string) gatingv1.State {
+		t.Helper()
+		g.Eventually(start(t, append(args, "--wait=false", "-n", gate.Namespace))).Should(gexec.Exit(0))
+		reread(t, gate)
+		return gate.StateAt(time.Now())
+	}
+	g.Expect(turn("flux-close", "gate", "freeze", "--reason=INC-4711").By).To(Equal(gatingv1.Turner{User: user}))
+	g.Expect(turn("flux-open", "gate", "freeze").By).To(Equal(gatingv1.Turner{User: user}))
+	g.Expect(turn("flux-close", "gate", "freeze").By).To(Equal(gatingv1.Turner{User: user}))
+
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"closed":false}}`))
+	g.Expect(kube.Patch(t.Context(), gate, patch, client.FieldOwner("kubectl-patch"))).To(Succeed())
+	g.Expect(gate.StateAt(time.Now()).By).To(Equal(gatingv1.Turner{FieldManager: "kubectl-patch"}), "the name is that of an earlier turn")
+
+	g.Expect(turn("flux-close", "gate", "freeze").By).To(Equal(gatingv1.Turner{User: user}))
+	g.Expect(turn("flux-open", "gate", "freeze", "--for=2h").String()).To(HavePrefix("open by override until "))
+	g.Expect(gate.Spec.Closed).To(BeTrue(), "the switch stays as it is")
+	g.Expect(gate.StateAt(time.Now().Add(3 * time.Hour)).String()).To(Equal("closed by " + user))
+	g.Expect(turn("flux-open", "gate", "freeze").String()).To(Equal("open"))
+
+	overridden := turn("flux-close", "gate", "freeze", "--for=2h", "--reason=INC-4712")
+	g.Expect(overridden.By).To(Equal(gatingv1.Turner{User: user}))
+	g.Expect(overridden.Reason).To(Equal("INC-4712"))
+	g.Expect(turn("flux-close", "gate", "freeze", "--for=1h").Reason).To(BeEmpty(), "an override takes the place of another one, with its reason")
+	g.Expect(gate.StateAt(time.Now().Add(3*time.Hour)).By).To(Equal(gatingv1.Turner{}), "the clock opens it")
+	g.Expect(turn("flux-open", "gate", "freeze").By).To(Equal(gatingv1.Turner{User: user}))
+	g.Expect(gate.Spec.Override).To(BeNil())
 }
 
 func TestFlagsMayComeBeforeAndAfterTheVerbAndTheNoun(t *testing.T) {
@@ -246,26 +345,75 @@ func TestFlagsMayComeBeforeAndAfterTheVerbAndTheNoun(t *testing.T) {
 	}
 }
 
-func TestEveryPersistentFlagOfFluxIsAccepted(t *testing.T) {
-	flags := strings.Fields(`--as=a --as-group=a --as-uid=a --as-user-extra=a=b --cache-dir=a --certificate-authority=a
-		--client-certificate=a --client-key=a --cluster=a --context=a --disable-compression --insecure-skip-tls-verify
-		--kube-api-burst=1 --kube-api-qps=1.5 --kubeconfig=a -n=a --namespace=a --ns-follows-kube-context --server=a
-		--timeout=1m --tls-server-name=a --token=a --user=a --verbose`)
+// TestEveryFlagOfFluxIsAccepted calls flux itself, with the plugin in its directory. Flux passes on what is before the
+// verb, and what follows it.
+func TestEveryFlagOfFluxIsAccepted(t *testing.T) {
+	flux, environment := fluxWithPlugins(t)
+	flags := flagsOfFlux(t, flux)
+	NewWithT(t).Expect(flags).To(ContainElements("--namespace=a", "--timeout=1m", "--verbose", "--kube-api-qps=1", "--as-group=a"))
 
 	for _, command := range []string{
-		"flux-open gate freeze", "flux-close gate freeze", "flux-approve promotion app",
-		"flux-gate list", "flux-gate get freeze", "flux-gate sources", "flux-gate create freeze",
-		"flux-pipeline list", "flux-pipeline get app", "flux-pipeline why app", "flux-pipeline history app", "flux-pipeline approve app",
+		"open gate freeze", "close gate freeze", "approve promotion app",
+		"gate list", "gate get freeze", "gate sources", "gate create freeze", "gate calendar freeze", "gate open freeze", "gate close freeze",
+		"pipeline list", "pipeline get app", "pipeline why app", "pipeline wait app", "pipeline history app", "pipeline events", "pipeline clusters",
+		"pipeline markers", "pipeline approve app", "pipeline reconcile app", "pipeline suspend app", "pipeline resume app",
+		"sluice close gate freeze", "sluice pipeline list", "sluice install-verbs", "sluice remove-verbs", "sluice uninstall",
 	} {
-		t.Run(command, func(t *testing.T) {
-			g := NewWithT(t)
-			program, args, _ := strings.Cut(command, " ")
-			before := start(t, append(append([]string{program}, flags...), append(strings.Fields(args), "--help")...))
-			g.Eventually(before).Should(gexec.Exit(0), string(before.Err.Contents()))
-			after := start(t, append(append(strings.Fields(command), "--help"), flags...))
-			g.Eventually(after).Should(gexec.Exit(0), string(after.Err.Contents()))
-		})
+		verb, rest, _ := strings.Cut(command, " ")
+		words := strings.Fields(rest)
+		for name, args := range map[string][]string{
+			"before": slices.Concat(flags, []string{verb}, words, []string{"--help"}),
+			"after":  slices.Concat([]string{verb}, words, flags, []string{"--help"}),
+		} {
+			t.Run("flux "+command+", with flags "+name, func(t *testing.T) {
+				t.Parallel()
+				g := NewWithT(t)
+				program := exec.CommandContext(t.Context(), flux, args...)
+				program.Env = environment
+				help, err := program.CombinedOutput()
+				g.Expect(err).NotTo(HaveOccurred(), string(help))
+				g.Expect(string(help)).To(ContainSubstring("Usage:\n  flux %s %s", verb, words[0]))
+			})
+		}
 	}
+}
+
+// fluxWithPlugins returns the program flux, and an environment in which it finds the plugin.
+func fluxWithPlugins(t *testing.T) (program string, environment []string) {
+	t.Helper()
+	g := NewWithT(t)
+	bin := os.Getenv("SLUICE_BIN")
+	if bin == "" {
+		bin = filepath.Join("..", "bin")
+	}
+	program, err := filepath.Abs(filepath.Join(bin, "flux"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(program).To(BeAnExistingFile(), "hack/build.sh flux-cli builds it")
+	self, err := os.Executable()
+	g.Expect(err).NotTo(HaveOccurred())
+	plugins := t.TempDir()
+	for _, verb := range []string{"open", "close", "approve", "gate", "pipeline", "sluice"} {
+		g.Expect(os.Symlink(self, filepath.Join(plugins, "flux-"+verb))).To(Succeed())
+	}
+	return program, []string{"HOME=" + t.TempDir(), "FLUXCD_PLUGINS=" + plugins, "GOCOVERDIR=" + t.TempDir()}
+}
+
+// flagsOfFlux returns all flags that every command of flux has, with values, from its help.
+func flagsOfFlux(t *testing.T, flux string) []string {
+	t.Helper()
+	g := NewWithT(t)
+	help, err := exec.CommandContext(t.Context(), flux, "get", "--help").Output()
+	g.Expect(err).NotTo(HaveOccurred())
+	_, global, found := strings.Cut(string(help), "\nGlobal Flags:\n")
+	g.Expect(found).To(BeTrue(), string(help))
+	values := map[string]string{"": "", "string": "=a", "stringArray": "=a", "duration": "=1m", "int": "=1", "float32": "=1"}
+	var flags []string
+	for _, flag := range regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[a-z-]+)(?: ([a-zA-Z0-9]+))?   `).FindAllStringSubmatch(global, -1) {
+		value, known := values[flag[2]]
+		g.Expect(known).To(BeTrue(), "a value for %s", flag[0])
+		flags = append(flags, flag[1]+value)
+	}
+	return flags
 }
 
 func TestNamespace(t *testing.T) {
@@ -376,13 +524,18 @@ func TestErrorsAreOneLine(t *testing.T) {
 		},
 		{
 			name:    "a reason without quotes is not taken for gates",
-			command: "flux-close gate freeze --reason release week",
-			want:    "✗ one gate name is expected, got 2 arguments: freeze week\n",
+			command: "flux-open gate freeze --reason release week -n " + few,
+			want:    "✗ gate week not found in " + few + " namespace, which has: freeze, sign-off\n",
 		},
 		{
-			name:    "a noun that does not exist is refused",
-			command: "flux-close door",
-			want:    "✗ unknown command \"door\" for \"flux close\"\n",
+			name:    "without a noun, it is told what to type",
+			command: "flux-close freeze --for 2h",
+			want:    "✗ 'flux close' must be followed by gate: flux close gate freeze\n",
+		},
+		{
+			name:    "so it is where the verb is an argument",
+			command: "sluice approve app",
+			want:    "✗ 'flux approve' must be followed by promotion: flux approve promotion app\n",
 		},
 		{
 			name:    "what gives orders to a terminal is left out",
@@ -416,7 +569,7 @@ func TestSaysThatSluiceIsNotInstalled(t *testing.T) {
 	session := start(t, []string{"flux-open", "gate", "freeze", "--kubeconfig", config})
 	g.Eventually(session).Should(gexec.Exit(1))
 	g.Expect(string(session.Err.Contents())).To(Equal(
-		"✗ the cluster does not serve gating.toolkit.fluxcd.io/v1alpha1: is Sluice installed in it?\n"))
+		"✗ the cluster does not serve gating.toolkit.fluxcd.io/v1alpha1: check that Sluice is installed\n"))
 }
 
 func TestWaitsForGateController(t *testing.T) {
@@ -461,7 +614,7 @@ func TestSaysWhatHasNotFollowedTheGate(t *testing.T) {
 		{
 			name: "those that take too long", command: "flux-open", closed: true,
 			status: gatingv1.GateStatus{Sources: 3, Held: 2, HeldPromotions: 1, Pending: 2},
-			want:   "✗ gate freeze is open, but some have yet to follow: released 2 of 3 sources, 1 promotion held; 'flux gate get freeze -n NAMESPACE' shows which\n",
+			want:   "✗ gate freeze is open, but some sources or promotions have not followed yet: released 2 of 3 sources, 1 promotion held; 'flux gate get freeze -n NAMESPACE' shows which\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -486,7 +639,7 @@ func TestSaysWhatIsMissingWhenGateControllerDoesNotAnswer(t *testing.T) {
 	session.Interrupt()
 
 	g.Eventually(session).Should(gexec.Exit(1))
-	g.Expect(session.Err).To(gbytes.Say("✗ gate freeze is open, but gate-controller has not seen it yet: does it run?"))
+	g.Expect(session.Err).To(gbytes.Say("✗ gate freeze is open, but gate-controller has not reconciled it yet: check that it is running"))
 }
 
 func TestWarnsWhereGitHasTheLastWord(t *testing.T) {
@@ -560,7 +713,7 @@ func TestCompletion(t *testing.T) {
 		{
 			name: "nouns are completed",
 			args: []string{"flux-open", "__complete", "ga"},
-			want: "gate\tOpen a gate\n:4\n",
+			want: "gate\tOpen gates\n:4\n",
 		},
 		{
 			name: "the names of gates are completed, with their states",
@@ -573,26 +726,37 @@ func TestCompletion(t *testing.T) {
 			want: "sign-off\topen\n:4\n",
 		},
 		{
-			name: "nothing follows a name",
+			name: "further names follow a name",
 			args: []string{"flux-close", "__complete", "-n", namespace, "gate", "sign-off", ""},
+			want: "freeze\tclosed\n:4\n",
+		},
+		{
+			name: "nothing follows the name of a gate that is shown",
+			args: []string{"flux-gate", "__complete", "-n", namespace, "get", "sign-off", ""},
 			want: ":4\n",
+		},
+		{
+			name: "the formats of the output are completed",
+			args: []string{"flux-gate", "__complete", "list", "-o", ""},
+			want: "json\nname\nwide\nyaml\n:4\n",
 		},
 		{
 			name: "verbs are completed where they are arguments",
 			args: []string{"sluice", "__complete", "o"},
-			want: "open\tOpen what was closed\n:4\n",
+			want: "open\tOpen gates\n:4\n",
 		},
 		{
 			name: "the commands of a verb are completed",
 			args: []string{"flux-pipeline", "__complete", ""},
-			want: "approve\tApprove a promotion\nclusters\tList the clusters of pipelines\nget\tShow a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
+			want: "approve\tApprove a promotion\nclusters\tList the clusters of pipelines\nevents\tList the events of pipelines\nget\tShow a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
 				"markers\tList, check and preview the markers of a checkout\n" +
+				"reconcile\tReconcile pipelines now\nresume\tResume suspended pipelines\nsuspend\tSuspend pipelines\n" +
 				"wait\tWait until environments run a revision\nwhy\tExplain why an environment does not run the revision\n:4\n",
 		},
 		{
 			name: "the commands about gates are completed",
 			args: []string{"flux-gate", "__complete", ""},
-			want: "calendar\tDraw when a gate is open and closed\nclose\tClose a gate\ncreate\tCreate a gate\nget\tShow a gate, its next changes and what it holds\nhelp\tHelp about any command\nlist\tList gates\nopen\tOpen a gate\nsources\tList sources with their gates\n:4\n",
+			want: "calendar\tDraw when a gate is open and closed\nclose\tClose gates\ncreate\tCreate a gate\nget\tShow a gate, its next changes and what it holds\nhelp\tHelp about any command\nlist\tList gates\nopen\tOpen gates\nsources\tList sources with their gates\n:4\n",
 		},
 		{
 			name: "the names of gates are completed where they are shown, too",

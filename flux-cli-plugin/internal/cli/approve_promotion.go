@@ -20,11 +20,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,8 +65,9 @@ commit. You need the RBAC verbs 'approve' on the pipeline and 'create' on promot
 		ValidArgsFunction: cluster.completePipelines,
 		RunE:              approve.run,
 	}
-	approve.bindEnv(cmd, "the environment that is promoted into; by default the one in which a promotion waits for approval")
+	approve.bindEnv(cmd, "the environment that is promoted into; defaults to the only environment with a promotion that waits for approval")
 	cmd.Flags().StringVar(&approve.revision, "revision", "", "approve only this revision, given as revision, tag, or at least seven digits of the commit; fail if another one waits")
+	_ = cmd.RegisterFlagCompletionFunc("revision", cluster.completeWaitingRevisions)
 	cmd.Flags().StringVar(&approve.comment, "comment", "", "a comment that is stored with the approval")
 	cmd.Flags().BoolVarP(&approve.yes, "yes", "y", false, "skip the confirmation")
 	cmd.Flags().BoolVar(&approve.wait, "wait", true, "wait until the promotion continues")
@@ -131,7 +130,7 @@ func (c *approveCommand) find(ctx context.Context, kube client.Client, key clien
 	case waiting == "":
 		return nil, fmt.Errorf("nothing waits for approval in environment %s of pipeline %s: %s", c.env, pipeline.Name, why.Line(pipeline, c.env, c.cluster.now()))
 	case !wants(waiting):
-		return nil, fmt.Errorf("revision %s is not the one that waits for approval in environment %s of pipeline %s, which is %s", wanted, c.env, pipeline.Name, waiting)
+		return nil, fmt.Errorf("revision %s does not wait for approval in environment %s of pipeline %s: %s does", wanted, c.env, pipeline.Name, waiting)
 	}
 	return &candidate{pipeline: pipeline, env: c.env, revision: waiting}, nil
 }
@@ -165,24 +164,9 @@ func (c *approveCommand) findAnywhere(pipeline *pipelinesv1.Pipeline, wanted str
 func (p *candidate) show(log logger) {
 	log.actionf("approving a promotion of pipeline %s in %s namespace", p.pipeline.Name, p.pipeline.Namespace)
 	log.detailf("environment", "%s", p.env)
-	log.detailf("revision", "%s → %s", p.running(), p.revision)
+	log.detailf("revision", "%s → %s", runningIn(p.pipeline, p.env), p.revision)
 	log.detailf("approvals", "%s", p.approvals())
 	log.detailf("also waits for", "%s", p.besides())
-}
-
-// running returns the revisions that the targets of the environment run.
-func (p *candidate) running() string {
-	var running []string
-	for _, target := range p.pipeline.Status.Environments[p.env].Targets {
-		now := "nothing"
-		if target.Revision != "" {
-			now = revision.Short(target.Revision)
-		}
-		if !slices.Contains(running, now) {
-			running = append(running, now)
-		}
-	}
-	return strings.Join(running, ", ")
 }
 
 // approvals returns the number of approvals so far.
@@ -218,7 +202,7 @@ func (p *candidate) besides() string {
 // ask asks for confirmation at the terminal. It returns an error unless the user confirms.
 func (c *approveCommand) ask(cmd *cobra.Command, waiting *candidate) error {
 	if !c.cluster.isTerminal(cmd.InOrStdin()) {
-		return fmt.Errorf("there is no terminal to ask on: pass --yes and --revision %s", waiting.revision)
+		return fmt.Errorf("confirmation needs a terminal: pass --yes and --revision %s", waiting.revision)
 	}
 	if agrees(cmd, "approve it?") {
 		return nil
@@ -230,15 +214,14 @@ func (c *approveCommand) ask(cmd *cobra.Command, waiting *candidate) error {
 func (c *approveCommand) approve(ctx context.Context, kube client.Client, log logger, waiting *candidate) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cluster.timeout)
 	defer cancel()
-	self := &authenticationv1.SelfSubjectReview{}
-	if err := kube.Create(ctx, self); err != nil {
-		return "", fmt.Errorf("asking the API server for your name failed: %w", err)
+	by, err := ownName(ctx, kube)
+	if err != nil {
+		return "", err
 	}
-	by := self.Status.UserInfo.Username
 	spec := pipelinesv1.PromotionApprovalSpec{Environment: waiting.env, Revision: waiting.revision, ApprovedBy: by, Comment: c.comment}
 	spec.PipelineRef.Name = waiting.pipeline.Name
 	approval, made := pipelinesv1.NewPromotionApproval(waiting.pipeline.Namespace, spec), &pipelinesv1.PromotionApproval{}
-	err := create(ctx, kube, log, c.cluster.verbose, approval)
+	err = create(ctx, kube, log, c.cluster.verbose, approval)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		// Users who can approve may lack the permission to get approvals.

@@ -213,14 +213,14 @@ func TestApprovePromotion(t *testing.T) {
 			command:  "flux-approve promotion app --env prod",
 			pipeline: waiting(),
 			want:     shownOne,
-			wantErr:  "there is no terminal to ask on: pass --yes and --revision " + current,
+			wantErr:  "confirmation needs a terminal: pass --yes and --revision " + current,
 		},
 		{
 			name:     "another name of the same commit is refused, since the name is what is promoted",
 			command:  "flux-approve promotion app --env prod --yes --revision main@" + current[len("v1.2.3@"):],
 			pipeline: waiting(),
 			wantErr: "revision main@" + current[len("v1.2.3@"):] +
-				" is not the one that waits for approval in environment prod of pipeline app, which is " + current,
+				" does not wait for approval in environment prod of pipeline app: " + current + " does",
 		},
 		{
 			name:     "a name that takes the place of the approved one before any attempt is told",
@@ -232,7 +232,7 @@ func TestApprovePromotion(t *testing.T) {
 				p.Status.Revision, prod.WaitingApproval.Revision, prod.Promotion.Revision = renamed, renamed, renamed
 			}),
 			want:     shownOne + "✔ promotion approved by ada\n◎ waiting for pipeline reconciliation\n",
-			wantErr:  "promotion is approved, but v1.2.3-evil@sha1:cccccccc has taken the place of v1.2.3@sha1:cccccccc",
+			wantErr:  "promotion is approved, but v1.2.3-evil@sha1:cccccccc replaced v1.2.3@sha1:cccccccc",
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
@@ -242,7 +242,7 @@ func TestApprovePromotion(t *testing.T) {
 			after: controller(t, approved, func(p *pipelinesv1.Pipeline) {
 				record := p.Status.Environments["prod"].Promotion
 				record.State, record.Message = pipelinesv1.PromotionSucceeded, "\x1b[2J\nmerged\u202e"
-				stand(p, "prod", "Promoted", "True", "v1.2.3@sha1:cccccccc was promoted and has yet to be rolled out")
+				stand(p, "prod", "Promoted", "True", "v1.2.3@sha1:cccccccc was promoted and is not rolled out yet")
 			}),
 			want: shownOne + `✔ promotion approved by ada
 ◎ waiting for pipeline reconciliation
@@ -275,13 +275,13 @@ func TestApprovePromotion(t *testing.T) {
 			name:     "a revision that isn't the waiting one is refused, with the one that is",
 			command:  "flux-approve promotion app --env prod --yes --revision " + previous,
 			pipeline: waiting(),
-			wantErr:  "revision " + previous + " is not the one that waits for approval in environment prod of pipeline app, which is " + current,
+			wantErr:  "revision " + previous + " does not wait for approval in environment prod of pipeline app: " + current + " does",
 		},
 		{
 			name:     "a revision that is cut after less than seven digits is refused",
 			command:  "flux-approve promotion app --env prod --yes --revision v1.2.3@sha1:cccccc",
 			pipeline: waiting(),
-			wantErr:  "revision v1.2.3@sha1:cccccc is not the one that waits for approval in environment prod of pipeline app, which is " + current,
+			wantErr:  "revision v1.2.3@sha1:cccccc does not wait for approval in environment prod of pipeline app: " + current + " does",
 		},
 		{
 			name:     "the second approval of two is the one that promotes",
@@ -376,7 +376,7 @@ func TestApprovePromotion(t *testing.T) {
 			pipeline: waiting(),
 			after:    controller(t, superseded),
 			want:     shownOne + "✔ promotion approved by ada\n◎ waiting for pipeline reconciliation\n",
-			wantErr:  "promotion is approved, but v1.2.4@sha1:dddddddd has taken the place of v1.2.3@sha1:cccccccc",
+			wantErr:  "promotion is approved, but v1.2.4@sha1:dddddddd replaced v1.2.3@sha1:cccccccc",
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
@@ -398,7 +398,7 @@ func TestApprovePromotion(t *testing.T) {
 			command:  "flux-approve promotion app --env prod --yes --timeout 10ms",
 			pipeline: waiting(),
 			want:     shownOne + "✔ promotion approved by ada\n◎ waiting for pipeline reconciliation\n",
-			wantErr: "promotion is approved, but pipeline-controller has not seen it yet: does it run? " +
+			wantErr: "promotion is approved, but pipeline-controller has not reconciled it yet: check that it is running " +
 				"(kubectl get deployments --all-namespaces --field-selector metadata.name=pipeline-controller)",
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
@@ -473,7 +473,7 @@ func TestApprovePromotion(t *testing.T) {
 			name:     "an environment that is missing is told with those that are there",
 			command:  "flux-approve promotion app --env production",
 			pipeline: waiting(),
-			wantErr:  "pipeline app has no environment production, it has: dev, staging, prod",
+			wantErr:  "pipeline app has no environment production: its environments are dev, staging, prod",
 		},
 		{
 			name:     "a pipeline that is missing is told with those that are there",
@@ -559,7 +559,7 @@ func TestARevisionThatIsSupersededWhileThePersonIsAskedIsNotApproved(t *testing.
 			}
 		},
 	}.run(t, "flux-approve", "promotion", "app", "--env", "prod")
-	g.Expect(err).To(MatchError("revision " + current + " is not the one that waits for approval in environment prod of pipeline app, which is " + next))
+	g.Expect(err).To(MatchError("revision " + current + " does not wait for approval in environment prod of pipeline app: " + next + " does"))
 }
 
 func TestAnInterruptEndsTheQuestion(t *testing.T) {
@@ -569,7 +569,7 @@ func TestAnInterruptEndsTheQuestion(t *testing.T) {
 	terminal, keyboard := io.Pipe()
 	defer keyboard.Close()
 	command := &approveCommand{}
-	command.cluster = &clusterFlags{outside: outside{isTerminal: func(io.Reader) bool { return true }}}
+	command.cluster = &clusterFlags{outside: outside{isTerminal: func(any) bool { return true }}}
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
 	cmd.SetIn(terminal)

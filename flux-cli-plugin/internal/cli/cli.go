@@ -20,42 +20,44 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/moby/term"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // outside is the environment of the commands. Tests replace it.
 type outside struct {
 	dial       func(*cobra.Command, *clusterFlags) (client.Client, error)
-	isTerminal func(io.Reader) bool
+	isTerminal func(stream any) bool
 	now        func() time.Time
+	// watchInterval is the time between two reads of --watch. Reading again requires no permission but listing, and
+	// shows gates that turn by the clock.
+	watchInterval time.Duration
 }
 
 // New returns the root command. program is usually os.Args[0]. If the program is called as flux-VERB, as Flux calls its
 // plugins, the root command is that verb. Otherwise, as for flux-sluice, the verb is the first argument.
 func New(program, version string) *cobra.Command {
-	return newProgram(program, version, outside{dial: dial, isTerminal: isTerminal, now: time.Now})
+	return newProgram(program, version, outside{dial: dial, isTerminal: isTerminal, now: time.Now, watchInterval: 2 * time.Second})
 }
 
 func newProgram(program, version string, outside outside) *cobra.Command {
 	flags := &clusterFlags{outside: outside}
 	verbs := []*cobra.Command{
-		newVerb("open", "Open what was closed", newOpenGateCommand("gate NAME", "flux open gate", flags)),
-		newVerb("close", "Close what was open", newCloseGateCommand("gate NAME", "flux close gate", flags)),
-		newVerb("approve", "Approve what waits for a person", newApproveCommand("promotion PIPELINE", "flux approve promotion", flags)),
-		newVerb("gate", "List, get, create, open and close gates, draw their calendars, and list the sources that they hold",
+		newNounVerb("open", "Open gates", "gate", newOpenGateCommand("gate NAME...", "flux open gate", flags)),
+		newNounVerb("close", "Close gates", "gate", newCloseGateCommand("gate NAME...", "flux close gate", flags)),
+		newNounVerb("approve", "Approve promotions", "promotion", newApproveCommand("promotion PIPELINE", "flux approve promotion", flags)),
+		newVerb("gate", "Manage gates and show what they hold",
 			newGateListCommand(flags), newGateGetCommand(flags), newGateCalendarCommand(flags), newGateSourcesCommand(flags), newGateCreateCommand(flags),
-			newOpenGateCommand("open NAME", "flux gate open", flags), newCloseGateCommand("close NAME", "flux gate close", flags)),
-		newVerb("pipeline", "List, get, explain and approve pipelines, and check their markers",
+			newOpenGateCommand("open NAME...", "flux gate open", flags), newCloseGateCommand("close NAME...", "flux gate close", flags)),
+		newVerb("pipeline", "Show and reconcile pipelines, approve promotions and check markers",
 			newPipelineListCommand(flags), newPipelineGetCommand(flags), newPipelineWhyCommand(flags), newPipelineWaitCommand(flags),
-			newPipelineHistoryCommand(flags),
+			newPipelineHistoryCommand(flags), newPipelineEventsCommand(flags),
+			newPipelineReconcileCommand(flags), newPipelineSuspendCommand(flags), newPipelineResumeCommand(flags),
 			newPipelineClustersCommand(flags), newPipelineMarkersCommand(flags),
 			newApproveCommand("approve PIPELINE", "flux pipeline approve", flags)),
 	}
@@ -69,9 +71,9 @@ func newProgram(program, version string, outside outside) *cobra.Command {
 	return root
 }
 
-func isTerminal(in io.Reader) bool {
-	file, ok := in.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
+func isTerminal(stream any) bool {
+	_, is := term.GetFdInfo(stream)
+	return is
 }
 
 // newRoot returns the command that the program is by its name. What is about Sluice itself is no command of the verbs.
@@ -100,6 +102,20 @@ func newRoot(name string, verbs, own []*cobra.Command) *cobra.Command {
 func newVerb(name, short string, nouns ...*cobra.Command) *cobra.Command {
 	verb := &cobra.Command{Use: name, Short: short}
 	verb.AddCommand(nouns...)
+	return verb
+}
+
+// newNounVerb returns a verb that is followed by a noun. Without the noun, the error says what to type.
+func newNounVerb(name, short, noun string, nouns ...*cobra.Command) *cobra.Command {
+	verb := newVerb(name, short, nouns...)
+	verb.Args = cobra.ArbitraryArgs
+	verb.FParseErrWhitelist.UnknownFlags = true // those of the noun
+	verb.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return fmt.Errorf("'flux %[1]s' must be followed by %[2]s: flux %[1]s %[2]s %[3]s", name, noun, args[0])
+	}
 	return verb
 }
 

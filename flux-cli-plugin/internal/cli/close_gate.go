@@ -16,13 +16,11 @@ limitations under the License.
 
 package cli
 
-import (
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 var closing = direction{
 	closed: true, title: "Close", doing: "closing", done: "closed", state: "closed",
-	effect: "Sources that name it publish nothing new and promotions that name it wait, until it is opened again.",
+	effect: "Until the gates are opened, they wait.",
 }
 
 func newCloseGateCommand(use, words string, cluster *clusterFlags) *cobra.Command {

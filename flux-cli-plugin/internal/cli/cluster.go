@@ -17,6 +17,7 @@ limitations under the License.
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -148,6 +150,15 @@ func dial(cmd *cobra.Command, f *clusterFlags) (client.Client, error) {
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	err := errors.Join(gatingv1.AddToScheme(scheme), pipelinesv1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme))
+	err := errors.Join(gatingv1.AddToScheme(scheme), pipelinesv1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme), corev1.AddToScheme(scheme))
 	return scheme, err
+}
+
+// ownName returns the name that the API server knows the user by.
+func ownName(ctx context.Context, kube client.Client) (string, error) {
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := kube.Create(ctx, self); err != nil {
+		return "", fmt.Errorf("looking up your user name failed: %w", err)
+	}
+	return self.Status.UserInfo.Username, nil
 }

@@ -18,6 +18,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,31 +34,47 @@ import (
 // completionTimeout is short because completion blocks the shell, and the cluster may be unreachable.
 const completionTimeout = 5 * time.Second
 
-// completeGates completes the gates of the namespace, with their state as description.
+// completeGates completes one gate.
 func (f *clusterFlags) completeGates(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.completeMoreGates(cmd, args, toComplete)
+}
+
+// completeMoreGates completes the gates of the namespace, with their state as description.
+func (f *clusterFlags) completeMoreGates(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return f.complete(cmd, args, toComplete, &gatingv1.GateList{}, func(obj client.Object) string {
 		return stateOf(obj.(*gatingv1.Gate), f.now())
 	})
 }
 
-// completePipelines completes the pipelines of the namespace, with their revision as description.
+// completePipelines completes one pipeline.
 func (f *clusterFlags) completePipelines(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.completeMorePipelines(cmd, args, toComplete)
+}
+
+// completeMorePipelines completes the pipelines of the namespace, with their revision as description.
+func (f *clusterFlags) completeMorePipelines(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return f.complete(cmd, args, toComplete, &pipelinesv1.PipelineList{}, func(obj client.Object) string {
 		return revision.Short(obj.(*pipelinesv1.Pipeline).Status.Revision)
 	})
 }
 
-func (f *clusterFlags) complete(cmd *cobra.Command, args []string, toComplete string, objects client.ObjectList, describe func(client.Object) string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+// complete completes the objects that were not typed yet.
+func (f *clusterFlags) complete(cmd *cobra.Command, typed []string, toComplete string, objects client.ObjectList, describe func(client.Object) string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return f.offer(cmd, toComplete, func(ctx context.Context, kube client.Client, namespace string) ([]cobra.Completion, error) {
 		if err := kube.List(ctx, objects, client.InNamespace(namespace)); err != nil {
 			return nil, err
 		}
 		var completions []cobra.Completion
 		for _, obj := range items(objects) {
-			completions = append(completions, cobra.CompletionWithDesc(obj.GetName(), plaintext.Line(describe(obj))))
+			if !slices.Contains(typed, obj.GetName()) {
+				completions = append(completions, cobra.CompletionWithDesc(obj.GetName(), plaintext.Line(describe(obj))))
+			}
 		}
 		return completions, nil
 	})
@@ -66,14 +83,7 @@ func (f *clusterFlags) complete(cmd *cobra.Command, args []string, toComplete st
 // completeEnvironments completes the environments of the pipeline in the first argument. The description is the
 // revision that waits for approval.
 func (f *clusterFlags) completeEnvironments(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) != 1 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return f.offer(cmd, toComplete, func(ctx context.Context, kube client.Client, namespace string) ([]cobra.Completion, error) {
-		pipeline := &pipelinesv1.Pipeline{}
-		if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, pipeline); err != nil {
-			return nil, err
-		}
+	return f.completeFrom(cmd, args, toComplete, func(pipeline *pipelinesv1.Pipeline) []cobra.Completion {
 		var completions []cobra.Completion
 		for _, env := range pipeline.Spec.Environments {
 			description := ""
@@ -84,7 +94,44 @@ func (f *clusterFlags) completeEnvironments(cmd *cobra.Command, args []string, t
 				completions = append(completions, cobra.CompletionWithDesc(env.Name, plaintext.Line(description)))
 			}
 		}
-		return completions, nil
+		return completions
+	})
+}
+
+// completeWaitingRevisions completes the revisions of the pipeline in the first argument that wait for approval.
+func (f *clusterFlags) completeWaitingRevisions(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return f.completeFrom(cmd, args, toComplete, func(pipeline *pipelinesv1.Pipeline) []cobra.Completion {
+		var completions []cobra.Completion
+		for _, env := range pipeline.Spec.Environments {
+			if waiting := waitingRevision(pipeline, env.Name); waiting != "" {
+				completions = append(completions, cobra.CompletionWithDesc(plaintext.Line(waiting), "waits for approval in "+plaintext.Line(env.Name)))
+			}
+		}
+		return completions
+	})
+}
+
+// completeCurrentRevision completes the current revision of the pipeline in the first argument.
+func (f *clusterFlags) completeCurrentRevision(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return f.completeFrom(cmd, args, toComplete, func(pipeline *pipelinesv1.Pipeline) []cobra.Completion {
+		if pipeline.Status.Revision == "" {
+			return nil
+		}
+		return []cobra.Completion{cobra.CompletionWithDesc(plaintext.Line(pipeline.Status.Revision), "the current revision")}
+	})
+}
+
+// completeFrom completes what the pipeline in the first argument has.
+func (f *clusterFlags) completeFrom(cmd *cobra.Command, args []string, toComplete string, all func(*pipelinesv1.Pipeline) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.offer(cmd, toComplete, func(ctx context.Context, kube client.Client, namespace string) ([]cobra.Completion, error) {
+		pipeline := &pipelinesv1.Pipeline{}
+		if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, pipeline); err != nil {
+			return nil, err
+		}
+		return all(pipeline), nil
 	})
 }
 

@@ -30,6 +30,37 @@ func TestEnvironmentsAreCompletedWithWhatWaitsInThem(t *testing.T) {
 	g.Expect(stdout).To(Equal("dev\nstaging\nprod\tv1.2.3@sha1:cccccccc waits for approval\n:4\n"))
 }
 
+func TestRevisionsAreCompleted(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		command []string
+		want    string
+	}{
+		{
+			name:    "to approve, those that wait",
+			command: []string{"flux-pipeline", "__complete", "approve", "app", "--revision", ""},
+			want:    current + "\twaits for approval in prod\n:4\n",
+		},
+		{
+			name:    "to wait for, the current one",
+			command: []string{"flux-pipeline", "__complete", "wait", "app", "--revision", "v1"},
+			want:    current + "\tthe current revision\n:4\n",
+		},
+		{
+			name:    "none before a pipeline is named",
+			command: []string{"flux-pipeline", "__complete", "wait", "--revision", ""},
+			want:    ":4\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			stdout, _, err := cluster{objects: []client.Object{waiting()}}.run(t, tt.command...)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(stdout).To(Equal(tt.want))
+		})
+	}
+}
+
 func TestPipelinesAreCompleted(t *testing.T) {
 	testCommands(t, []commandTest{
 		{

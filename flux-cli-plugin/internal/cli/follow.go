@@ -69,7 +69,7 @@ func (c *approveCommand) follow(ctx context.Context, kube client.Client, log log
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("promotion is approved, but waiting for it failed: %w", err)
 	case at == unseen:
-		return errors.New("promotion is approved, but pipeline-controller has not seen it yet: does it run? " +
+		return errors.New("promotion is approved, but pipeline-controller has not reconciled it yet: check that it is running " +
 			"(kubectl get deployments --all-namespaces --field-selector metadata.name=pipeline-controller)")
 	case at == underWay:
 		return fmt.Errorf("promotion is approved and is still in progress: %s", why.Line(pipeline, approved.env, c.cluster.now()))
@@ -87,7 +87,7 @@ func (c *approveCommand) follow(ctx context.Context, kube client.Client, log log
 func (p *candidate) progress(by string, now time.Time) (step, string) {
 	promoted, record := p.pipeline.Status.RevisionInto(p.env), recordOf(p.pipeline, p.env)
 	if promoted != "" && promoted != p.revision {
-		return ended, fmt.Sprintf("%s has taken the place of %s", revision.Short(promoted), revision.Short(p.revision))
+		return ended, fmt.Sprintf("%s replaced %s", revision.Short(promoted), revision.Short(p.revision))
 	}
 	status := p.pipeline.Status.Environments[p.env]
 	if status == nil || status.State == "" || record == nil {

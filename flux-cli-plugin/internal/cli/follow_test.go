@@ -85,7 +85,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 			changes: []func(*pipelinesv1.Pipeline){approved, func(p *pipelinesv1.Pipeline) {
 				record := p.Status.Environments["prod"].Promotion
 				record.State, record.Message = pipelinesv1.PromotionSucceeded, "notified"
-				stand(p, "prod", "Promoted", "True", "v1.2.3@sha1:cccccccc was promoted and has yet to be rolled out: notified")
+				stand(p, "prod", "Promoted", "True", "v1.2.3@sha1:cccccccc was promoted and is not rolled out yet: notified")
 			}},
 			want:     done,
 			wantText: "v1.2.3@sha1:cccccccc is promoted into prod: notified",
@@ -98,7 +98,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 				stand(p, "prod", "Abandoned", "True", "v1.2.3@sha1:cccccccc is not promoted: closed")
 			}},
 			want:     ended,
-			wantText: "prod: v1.2.3@sha1:cccccccc is not promoted: closed; the next revision will be promoted, or this one by the annotations reconcile.fluxcd.io/requestedAt and reconcile.fluxcd.io/forceAt, with one new value for both",
+			wantText: "prod: v1.2.3@sha1:cccccccc is not promoted: closed; the next revision will be promoted; to promote this one again: flux pipeline reconcile app --force -n flux-system",
 		},
 		{
 			name: "a pipeline that is suspended is not waited for",

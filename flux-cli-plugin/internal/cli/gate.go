@@ -20,6 +20,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -28,9 +29,30 @@ import (
 // unknown is shown for what gate-controller has not observed yet.
 const unknown = "<unknown>"
 
-func getGate(ctx context.Context, kube client.Client, key client.ObjectKey) (*gatingv1.Gate, error) {
-	gate := &gatingv1.Gate{}
-	return gate, get(ctx, kube, "gate", key, gate, &gatingv1.GateList{})
+// readGates connects to the cluster, and returns the gates of these names. It fails if one of them does not exist.
+func (f *clusterFlags) readGates(ctx context.Context, cmd *cobra.Command, names []string) (client.Client, []*gatingv1.Gate, error) {
+	kube, namespace, err := f.connect(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	var gates []*gatingv1.Gate
+	for _, name := range unique(names) {
+		gate := &gatingv1.Gate{}
+		if err := get(ctx, kube, "gate", client.ObjectKey{Namespace: namespace, Name: name}, gate, &gatingv1.GateList{}); err != nil {
+			return nil, nil, err
+		}
+		gates = append(gates, gate)
+	}
+	return kube, gates, nil
+}
+
+// readGate is readGates for one name.
+func (f *clusterFlags) readGate(ctx context.Context, cmd *cobra.Command, name string) (client.Client, *gatingv1.Gate, error) {
+	kube, gates, err := f.readGates(ctx, cmd, []string{name})
+	if err != nil {
+		return nil, nil, err
+	}
+	return kube, gates[0], nil
 }
 
 // stateOf returns the gate's state at a time in one word.
@@ -46,7 +68,7 @@ func observed(gate *gatingv1.Gate) bool {
 	return gate.Status.ObservedGeneration >= gate.Generation && gate.Status.LastTransitionTime != nil
 }
 
-// upToDate tells whether it has, and the gate has not turned by itself since.
+// upToDate reports whether gate-controller has observed the gate since its last change, also by a window or an override.
 func upToDate(gate *gatingv1.Gate, now time.Time) bool {
 	next := gate.Status.NextTransitionTime
 	return observed(gate) && (next == nil || now.Before(next.Time))

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
@@ -41,9 +40,10 @@ func newGateCalendarCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calendar NAME",
 		Short: "Draw when a gate is open and closed",
-		Long: `Draw a month of a gate: a line for each day, a character for each half hour, in the time zone of the gate's first window.
+		Long: `Draw a month of a gate: a line for each day, a character for each half hour, in the time zone of
+the gate's first window.
 
-It shows what the switch, the windows and the override say today. What people will do is not in it.`,
+It is computed from the current switch, windows and override.`,
 		Example: `  # Draw this month of the gate 'change-freeze'
   flux gate calendar change-freeze
 
@@ -53,7 +53,7 @@ It shows what the switch, the windows and the override say today. What people wi
 		ValidArgsFunction: cluster.completeGates,
 		RunE:              command.run,
 	}
-	cmd.Flags().StringVar(&command.month, "month", "", "the month, such as 2026-12; by default this one")
+	cmd.Flags().StringVar(&command.month, "month", "", "the month, such as 2026-12; defaults to the current month")
 	_ = cmd.RegisterFlagCompletionFunc("month", command.completeMonths)
 	return cmd
 }
@@ -80,16 +80,12 @@ func (c *gateCalendarCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
 	defer cancel()
-	kube, namespace, err := c.cluster.connect(cmd)
-	if err != nil {
-		return err
-	}
-	gate, err := getGate(ctx, kube, client.ObjectKey{Namespace: namespace, Name: args[0]})
+	_, gate, err := c.cluster.readGate(ctx, cmd, args[0])
 	if err != nil {
 		return err
 	}
 	zone := c.cluster.now().Location()
-	if zones := zonesOf(gate); len(zones) > 0 {
+	if zones := gate.TimeZones(); len(zones) > 0 {
 		zone = zones[0]
 	}
 	return drawMonth(cmd.OutOrStdout(), gate, time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, zone))
@@ -103,11 +99,19 @@ const (
 	openCell, closedCell, mixedCell, skippedCell = "·", "█", "▒", " "
 )
 
+// zoneName returns the name of a time zone. That of this machine has none.
+func zoneName(zone *time.Location) string {
+	if zone == time.Local {
+		return "local time"
+	}
+	return zone.String()
+}
+
 // drawMonth draws the month that begins at a moment.
 func drawMonth(out io.Writer, gate *gatingv1.Gate, month time.Time) error {
 	m := monthOf(gate, month)
 	lines := []string{
-		fmt.Sprintf("Gate/%s/%s in %s, by the time of %s", gate.Namespace, gate.Name, month.Format("January 2006"), month.Location()),
+		fmt.Sprintf("Gate/%s/%s in %s (%s)", gate.Namespace, gate.Name, month.Format("January 2006"), zoneName(month.Location())),
 		"        0     3     6     9     12    15    18    21",
 	}
 	for date := month; date.Before(m.end) && !date.After(m.known); date = date.AddDate(0, 0, 1) {
@@ -118,7 +122,7 @@ func drawMonth(out io.Writer, gate *gatingv1.Gate, month time.Time) error {
 		lines = append(lines, "the gate changes too often for more to be drawn")
 	}
 	if err := m.state.Invalid; err != nil {
-		lines = append(lines, "its windows are invalid: "+err.Error())
+		lines = append(lines, err.Error())
 	}
 	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
 	return err

@@ -40,7 +40,7 @@ func TestGateCalendar(t *testing.T) {
 			command: "flux-gate calendar weekend --month 2026-03",
 			objects: []client.Object{weekend},
 			wantOut: `
-Gate/flux-system/weekend in March 2026, by the time of Europe/Berlin
+Gate/flux-system/weekend in March 2026 (Europe/Berlin)
         0     3     6     9     12    15    18    21
 Sun 1   ████████████████████████████████████████████████
 Mon 2   ██████████████··································  opens 07:00
@@ -95,7 +95,7 @@ func TestACalendarFitsIntoALine(t *testing.T) {
 	for _, test := range []struct{ name, from, to, want string }{
 		{"of a gate that turns all the time", "* * * * *", "*/2 * * * *", "the gate"},
 		{"of a gate that turns each hour", "0 * * * *", "30 * * * *", "…"},
-		{"of a gate whose windows never happen", "0 0 30 2 *", "0 0 1 3 *", "its windows are invalid: window w: from: it never happens"},
+		{"of a gate whose windows never happen", "0 0 30 2 *", "0 0 1 3 *", "window w is invalid: from never happens"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -34,7 +34,7 @@ func changesOf(gate *gatingv1.Gate, changes []gatingv1.Change, reader *time.Loca
 	for _, change := range changes {
 		at := change.At.In(reader)
 		line := shortTime(at)
-		for _, zone := range zonesOf(gate) {
+		for _, zone := range gate.TimeZones() {
 			if there := change.At.In(zone); there.Format(dayAndTime) != at.Format(dayAndTime) {
 				line += ", " + timeThere(there, at) + " in " + zone.String()
 			}
@@ -69,22 +69,6 @@ func timeThere(there, here time.Time) string {
 		return clockTime(there)
 	}
 	return there.Format("Mon ") + clockTime(there)
-}
-
-// zonesOf are the time zones of a gate's windows, each once, in their order.
-func zonesOf(gate *gatingv1.Gate) []*time.Location {
-	var zones []*time.Location
-	seen := map[string]bool{}
-	for _, windows := range [][]gatingv1.Window{gate.Spec.ClosedDuring, gate.Spec.OpenDuring} {
-		for _, window := range windows {
-			zone, err := time.LoadLocation(window.TimeZone)
-			if err == nil && !seen[zone.String()] {
-				zones = append(zones, zone)
-			}
-			seen[window.TimeZone] = true
-		}
-	}
-	return zones
 }
 
 // parseTime reads a time that a person has typed, in the zone where it has none.

@@ -73,6 +73,9 @@ func (c *gateCreateCommand) run(cmd *cobra.Command, args []string) error {
 		gate.Annotations = map[string]string{gatingv1.ReasonAnnotation: reason}
 	}
 	log.actionf("creating gate %s in %s namespace", gate.Name, namespace)
+	if by := turnerName(ctx, kube, log); by != "" {
+		metav1.SetMetaDataAnnotation(&gate.ObjectMeta, gatingv1.TurnedByAnnotation, by)
+	}
 	switch err := create(ctx, kube, log, c.cluster.verbose, gate); {
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("gate %s already exists in %s namespace; use 'flux open gate' and 'flux close gate'", gate.Name, namespace)

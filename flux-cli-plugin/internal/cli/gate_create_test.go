@@ -50,7 +50,7 @@ func TestGateCreate(t *testing.T) {
 			name: "what is sent is shown on demand",
 			args: []string{"flux-gate", "create", "change-freeze", "--verbose"},
 			wantLog: "► creating gate change-freeze in flux-system namespace\n" +
-				`✚ {"kind":"Gate","apiVersion":"gating.toolkit.fluxcd.io/v1alpha1","metadata":{"name":"change-freeze","namespace":"flux-system"},` +
+				`✚ {"kind":"Gate","apiVersion":"gating.toolkit.fluxcd.io/v1alpha1","metadata":{"name":"change-freeze","namespace":"flux-system","annotations":{"gating.toolkit.fluxcd.io/turned-by":"ada"}},` +
 				`"spec":{"closed":false},"status":{"sources":0,"held":0,"heldPromotions":0,"pending":0,"refused":0,"pipelines":0}}` + "\n✔ gate created, it is open\n",
 		},
 	} {
@@ -84,7 +84,9 @@ func TestGateCreateRefuses(t *testing.T) {
 			refuse: func(string, any) error {
 				return forbidden("gates", "change-freeze", `User "ada" cannot create resource`)
 			},
-			wantLog: "► creating gate change-freeze in flux-system namespace\n",
+			wantLog: "► creating gate change-freeze in flux-system namespace\n" +
+				"⚠️ the gate does not record who turned it: looking up your user name failed: " +
+				`gates.pipelines.weave.works "change-freeze" is forbidden: User "ada" cannot create resource` + "\n",
 			wantErr: `creating gate change-freeze failed: gates.pipelines.weave.works "change-freeze" is forbidden: User "ada" cannot create resource`,
 		},
 		{

@@ -28,49 +28,69 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
+// gateGetCommand shows one gate.
+type gateGetCommand struct {
+	cluster *clusterFlags
+	output  output
+}
+
 func newGateGetCommand(cluster *clusterFlags) *cobra.Command {
-	return &cobra.Command{
+	command := &gateGetCommand{cluster: cluster}
+	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a gate, its next changes and what it holds",
 		Long: `Show a gate, its next five changes, and the sources and pipelines that refer to it. It shows which
-sources are held and which promotions wait.
+sources are held and which promotions wait. With --output, it prints what 'flux gate list' prints.
 
 A source or a promotion can refer to several gates. It is shown as held or waiting if any of them is
 closed.`,
 		Example: `  # Show what the gate 'change-freeze' holds
-  flux gate get change-freeze`,
+  flux gate get change-freeze
+
+  # Print the gate as YAML
+  flux gate get change-freeze -o yaml`,
 		Args:              oneName("gate"),
 		ValidArgsFunction: cluster.completeGates,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), cluster.timeout)
-			defer cancel()
-			kube, namespace, err := cluster.connect(cmd)
-			if err != nil {
-				return err
-			}
-			gate, err := getGate(ctx, kube, client.ObjectKey{Namespace: namespace, Name: args[0]})
-			if err != nil {
-				return err
-			}
-			shown, err := treeOf(ctx, kube, loggerFor(cmd), gate, cluster.now())
-			if err != nil {
-				return err
-			}
-			return shown.print(cmd.OutOrStdout())
-		},
+		RunE:              command.run,
 	}
+	command.output.bind(cmd)
+	return cmd
+}
+
+func (c *gateGetCommand) run(cmd *cobra.Command, args []string) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
+	defer cancel()
+	kube, gate, err := c.cluster.readGate(ctx, cmd, args[0])
+	if err != nil {
+		return err
+	}
+	if c.output != "" {
+		list := &gateListCommand{listCommand{cluster: c.cluster, output: c.output}}
+		found := list.tableOf()
+		list.add(found, gate.Name, gate)
+		return list.showOne(cmd, kube, found)
+	}
+	shown, err := treeOf(ctx, kube, loggerFor(cmd), gate, c.cluster.now())
+	if err != nil {
+		return err
+	}
+	return c.cluster.printer(cmd).tree(shown)
 }
 
 // treeOf returns a tree of the gate and the objects that refer to it.
 func treeOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, now time.Time) (*tree, error) {
 	state := gate.StateAt(now)
 	shown := leaf("Gate/%s/%s: %s", gate.Namespace, gate.Name, state)
+	shown.state = stateOf(gate, now)
 	if upToDate(gate, now) {
 		since := gate.Status.LastTransitionTime
 		shown.line += fmt.Sprintf(" since %s (%s)", since.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(since.Time)))
 	}
 	if state.Reason != "" {
 		shown.line += ": " + state.Reason
+	}
+	if by := state.By.String(); by != "" {
+		shown.add(leaf("turned by %s", by))
 	}
 	if changes := gate.ChangesAfter(now, changesShown); len(changes) > 0 {
 		shown.add(changesOf(gate, changes, now.Location()))

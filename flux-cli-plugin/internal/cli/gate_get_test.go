@@ -120,7 +120,7 @@ Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of q
 │   └── GitRepository/flux-system/by-spec: held: gate change-freeze is closed (end of quarter)
 └── no pipeline names it
 `,
-			wantLog: "⚠️ you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in all namespaces: only what is in flux-system namespace is shown\n",
+			wantLog: "⚠️ you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in all namespaces: showing namespace flux-system only\n",
 		},
 		{
 			name:    "get shows what the gate says of itself to one who may list nothing",

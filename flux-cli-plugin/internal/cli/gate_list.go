@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,14 +34,14 @@ import (
 
 // gateListCommand lists gates.
 type gateListCommand struct {
-	cluster *clusterFlags
-	all     bool
+	listCommand
 }
 
 func newGateListCommand(cluster *clusterFlags) *cobra.Command {
-	command := &gateListCommand{cluster: cluster}
+	command := &gateListCommand{listCommand{cluster: cluster, noun: "gate"}}
+	command.read = command.readGates
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [NAME]",
 		Short: "List gates",
 		Long: `List gates with their state, its age, end and reason, and the number of sources and promotions that
 they hold.
@@ -50,80 +51,97 @@ to.`,
 		Example: `  # List the gates of the flux-system namespace
   flux gate list
 
-  # List the gates of all namespaces
-  flux gate list -A`,
-		Args: cobra.NoArgs,
-		RunE: command.run,
+  # List the gates of all namespaces that are not open
+  flux gate list -A --status-selector open!=true
+
+  # List a gate, and every change of it
+  flux gate list change-freeze --watch`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cluster.completeGates,
+		RunE:              command.run,
 	}
-	bindAllNamespaces(cmd, &command.all)
+	command.bindObjects(cmd)
 	return cmd
 }
 
-func (c *gateListCommand) run(cmd *cobra.Command, _ []string) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
-	defer cancel()
-	kube, namespace, err := c.cluster.connect(cmd)
-	if err != nil {
-		return err
-	}
+func (c *gateListCommand) readGates(ctx context.Context, kube client.Client, selected selection) (*table, error) {
 	gates := &gatingv1.GateList{}
-	if err := list(ctx, kube, "gate", gates, within(namespace, c.all)); err != nil {
-		return err
+	if err := list(ctx, kube, "gate", gates, selected.options()...); err != nil {
+		return nil, err
 	}
-	var rows [][]string
+	found := c.tableOf()
 	for i := range gates.Items {
-		rows = append(rows, prefixed(c.all, gates.Items[i].Namespace, c.row(gates.Items[i].Name, &gates.Items[i])...))
+		c.add(found, gates.Items[i].Name, &gates.Items[i])
 	}
-	if !c.all {
-		foreign, err := c.foreign(ctx, kube, namespace)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, foreign...)
+	if c.all {
+		return found, nil
 	}
-	if len(rows) == 0 {
-		loggerFor(cmd).nothingf("gate", namespace, c.all)
-		return nil
-	}
-	return printTable(cmd.OutOrStdout(), prefixed(c.all, "NAMESPACE", "NAME", "STATE", "SINCE", "UNTIL", "HELD", "REASON"), rows)
+	return found, c.addForeign(ctx, kube, selected, found)
 }
 
-func (c *gateListCommand) row(name string, gate *gatingv1.Gate) []string {
+// tableOf returns a table of gates without lines.
+func (c *gateListCommand) tableOf() *table {
+	headings := []string{"NAME", "STATE", "SINCE", "UNTIL", "HELD", "REASON"}
+	if c.output == wide {
+		headings = []string{"NAME", "STATE", "SINCE", "UNTIL", "HELD", "SOURCES", "PIPELINES", "TURNED BY", "REASON"}
+	}
+	return &table{headings: prefixed(c.all, "NAMESPACE", headings...), states: []string{"STATE"}}
+}
+
+// add adds a line for a gate.
+func (c *gateListCommand) add(found *table, name string, gate *gatingv1.Gate) {
 	now := c.cluster.now()
-	since, until, held := unknown, "", unknown
+	since, until, held, sources, pipelines := unknown, "", unknown, unknown, unknown
 	if upToDate(gate, now) {
 		since = duration.HumanDuration(now.Sub(gate.Status.LastTransitionTime.Time))
-		held = fmt.Sprint(gate.Status.Held)
+		held, sources, pipelines = fmt.Sprint(gate.Status.Held), fmt.Sprint(gate.Status.Sources), fmt.Sprint(gate.Status.Pipelines)
 	}
 	state := gate.StateAt(now)
 	if !state.Until.IsZero() {
 		until = shortTime(state.Until.In(now.Location()))
 	}
-	return []string{name, stateOf(gate, now), since, until, held, state.Reason}
+	cells := []string{name, stateOf(gate, now), since, until, held, state.Reason}
+	if c.output == wide {
+		cells = slices.Insert(cells, len(cells)-1, sources, pipelines, state.By.String())
+	}
+	found.add(gate, gate.Status.Conditions, prefixed(c.all, gate.Namespace, cells...)...)
 }
 
-// foreign returns the gates of other namespaces that sources and promotions of the namespace refer to, as far as the
+// addForeign adds the gates of other namespaces that sources and promotions of the namespace refer to, as far as the
 // user can read them.
-func (c *gateListCommand) foreign(ctx context.Context, kube client.Client, namespace string) ([][]string, error) {
-	keys, err := foreignGates(ctx, &lister{kube: kube, namespace: namespace})
+func (c *gateListCommand) addForeign(ctx context.Context, kube client.Client, selected selection, found *table) error {
+	keys, err := foreignGates(ctx, &lister{kube: kube, namespace: selected.namespace})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var rows [][]string
 	for _, key := range keys {
+		if selected.name != "" && selected.name != key.Name && selected.name != key.String() {
+			continue
+		}
 		gate := &gatingv1.Gate{}
 		switch err := kube.Get(ctx, key, gate); {
 		case err == nil:
-			rows = append(rows, c.row(key.String(), gate))
+			if selected.labels == nil || selected.labels.Matches(labels.Set(gate.Labels)) {
+				c.add(found, key.String(), gate)
+			}
+		case selected.labels != nil && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)):
+			// It has no labels that are known.
 		case apierrors.IsNotFound(err):
-			rows = append(rows, []string{key.String(), "missing", "", "", "", ""})
+			found.addUnreadable(key.String(), "missing", "", "")
 		case apierrors.IsForbidden(err):
-			rows = append(rows, []string{key.String(), unknown, unknown, unknown, unknown, "you may not get it: 'flux gate sources' shows what it holds"})
+			found.addUnreadable(key.String(), unknown, unknown, "you may not get it: 'flux gate sources' shows what it holds")
 		default:
-			return nil, fmt.Errorf("reading gate %s failed: %w", key, err)
+			return fmt.Errorf("reading gate %s failed: %w", key, err)
 		}
 	}
-	return rows, nil
+	return nil
+}
+
+// addUnreadable adds a line with a name, a state and a message. Its other cells are alike.
+func (t *table) addUnreadable(name, state, other, message string) {
+	cells := slices.Repeat([]string{other}, len(t.headings))
+	cells[0], cells[1], cells[len(cells)-1] = name, state, message
+	t.add(nil, nil, cells...)
 }
 
 // foreignGates returns the sorted names of the gates of other namespaces that sources and promotions refer to.

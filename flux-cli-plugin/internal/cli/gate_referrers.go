@@ -48,7 +48,7 @@ func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gating
 		}
 	}
 	status := &gate.Status
-	counted := fmt.Sprintf("%d of %s held", status.Held-status.HeldPromotions, many(status.Sources, "source"))
+	counted := fmt.Sprintf("%d of %s held", status.HeldSources(), many(status.Sources, "source"))
 	return lister.conclude(shown, gate, "no source names it", counted), nil
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
@@ -31,14 +32,14 @@ import (
 
 // gateSourcesCommand lists sources with their gates.
 type gateSourcesCommand struct {
-	cluster *clusterFlags
-	all     bool
+	listCommand
 }
 
 func newGateSourcesCommand(cluster *clusterFlags) *cobra.Command {
-	command := &gateSourcesCommand{cluster: cluster}
+	command := &gateSourcesCommand{listCommand{cluster: cluster, noun: "gated source"}}
+	command.read = command.readSources
 	cmd := &cobra.Command{
-		Use:   "sources",
+		Use:   "sources [NAME | KIND/NAME]",
 		Short: "List sources with their gates",
 		Long: `List the sources that have gates, with their gates, state, published artifact and a message.
 
@@ -46,61 +47,62 @@ The list includes gates of other namespaces, even if you are not allowed to read
 		Example: `  # List the sources of the flux-system namespace that have gates
   flux gate sources
 
-  # List the sources of all namespaces
-  flux gate sources -A`,
-		Args: cobra.NoArgs,
+  # List the sources of all namespaces that are held
+  flux gate sources -A --status-selector gatesopen=false
+
+  # List one source
+  flux gate sources GitRepository/app-prod`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: command.run,
 	}
-	bindAllNamespaces(cmd, &command.all)
+	command.bindObjects(cmd)
 	return cmd
 }
 
-func (c *gateSourcesCommand) run(cmd *cobra.Command, _ []string) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
-	defer cancel()
-	kube, namespace, err := c.cluster.connect(cmd)
-	if err != nil {
-		return err
+func (c *gateSourcesCommand) readSources(ctx context.Context, kube client.Client, selected selection) (*table, error) {
+	kind, name, found := strings.Cut(selected.name, "/")
+	if !found {
+		kind, name = "", selected.name
 	}
-	log, lister := loggerFor(cmd), &lister{kube: kube, everywhere: c.all, namespace: namespace}
+	lister := &lister{kube: kube, everywhere: selected.everywhere, namespace: selected.namespace, labels: selected.labels, name: name}
 	sources, err := lister.sources(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	lister.warn(log)
-	rows := c.rows(sources)
+	shown := c.tableOf(kind, sources)
+	if limits := lister.limits(); limits != "" {
+		shown.warnings = append(shown.warnings, limits)
+	}
 	switch denial := lister.denial(); {
 	case denial != "" && len(lister.denied) == len(gatingv1.SourceKinds):
-		return errors.New(denial)
+		return nil, errors.New(denial)
 	case denial != "":
-		log.warningf("%s", denial)
+		shown.warnings = append(shown.warnings, denial)
 	}
-	if len(rows) == 0 {
-		log.nothingf("gated source", namespace, c.all)
-		return nil
-	}
-	headings := prefixed(c.all, "NAMESPACE", "NAME", "GATES", "STATE", "SUSPENDED", "PUBLISHED", "MESSAGE")
-	return printTable(cmd.OutOrStdout(), headings, rows)
+	return shown, nil
 }
 
-// rows returns the sources that have gates, or that had gates when gate-controller last reconciled them.
-func (c *gateSourcesCommand) rows(sources []source) [][]string {
-	var rows [][]string
+// tableOf returns the sources that have gates, or that had gates when gate-controller last reconciled them.
+func (c *gateSourcesCommand) tableOf(kind string, sources []source) *table {
+	shown := &table{
+		headings: prefixed(c.all, "NAMESPACE", "NAME", "GATES", "STATE", "SUSPENDED", "PUBLISHED", "MESSAGE"),
+		states:   []string{"STATE"},
+	}
 	for i := range sources {
 		found := &sources[i]
 		own, inherited := found.references()
 		condition := found.gatesOpen()
-		if own == nil && inherited == nil && condition == nil {
+		if own == nil && inherited == nil && condition == nil || kind != "" && !strings.EqualFold(kind, found.Kind) {
 			continue
 		}
 		message := notSeen
 		if condition != nil {
 			message = condition.Message
 		}
-		rows = append(rows, prefixed(c.all, found.Namespace, found.Kind+"/"+found.Name, describeGates(own, inherited),
-			gatedState(condition), strconv.FormatBool(found.Spec.Suspend), revision.Short(found.Status.Artifact.Revision), message))
+		shown.add(found.object, found.Status.Conditions, prefixed(c.all, found.Namespace, found.Kind+"/"+found.Name, describeGates(own, inherited),
+			gatedState(condition), strconv.FormatBool(found.Spec.Suspend), revision.Short(found.Status.Artifact.Revision), message)...)
 	}
-	return rows
+	return shown
 }
 
 // describeGates returns the gates of a source, and marks those inherited from its HelmRepository.

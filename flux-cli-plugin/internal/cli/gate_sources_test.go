@@ -100,12 +100,58 @@ GitRepository/foreign   flux-system/change-freeze   held    true        -       
 			name:    "sources says so where none has gates",
 			command: "flux-gate sources",
 			objects: sources[1:3],
-			wantLog: "✗ no gated sources found in flux-system namespace\n",
+			wantErr: "no gated sources found in flux-system namespace",
 		},
 		{
-			name:    "sources takes no names",
-			command: "flux-gate sources app",
-			wantErr: `unknown command "app" for "flux gate sources"`,
+			name:    "sources shows those of a name, of any kind",
+			command: "flux-gate sources inherits",
+			objects: sources,
+			wantOut: `
+NAME                 GATES                                            STATE   SUSPENDED   PUBLISHED   MESSAGE
+HelmChart/inherits   own and inherited oneOf sign-off,change-freeze   held    false       -           gate change-freeze is closed (end of quarter)
+`,
+		},
+		{
+			name:    "sources shows the one of a kind and a name",
+			command: "flux-gate sources bucket/one-is-enough",
+			objects: sources,
+			wantOut: `
+NAME                   GATES                          STATE      SUSPENDED   PUBLISHED   MESSAGE
+Bucket/one-is-enough   oneOf sign-off,change-freeze   released   false       -           gate sign-off is open
+`,
+		},
+		{
+			name:    "sources fails where the kind has none of that name",
+			command: "flux-gate sources Bucket/inherits",
+			objects: sources,
+			wantErr: "gated source Bucket/inherits not found in flux-system namespace",
+		},
+		{
+			name:    "sources selects by the condition that gates set",
+			command: "flux-gate sources --status-selector gatesopen=true --no-header",
+			objects: sources,
+			wantOut: "Bucket/one-is-enough   oneOf sign-off,change-freeze   released   false   -     gate sign-off is open\n",
+		},
+		{
+			name:    "sources prints whole objects",
+			command: "flux-gate sources app -o yaml",
+			objects: sources,
+			wantOut: `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata:
+  name: app
+  namespace: flux-system
+  resourceVersion: "999"
+spec:
+  gates:
+    refs:
+    - change-freeze
+  suspend: true
+status:
+  artifact:
+    revision: v1@sha1:0123456789012345678901234567890123456789
+`,
 		},
 	})
 }

@@ -23,6 +23,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -32,6 +33,9 @@ type lister struct {
 	// everywhere lists all namespaces, and falls back to the namespace if that is denied.
 	everywhere bool
 	namespace  string
+	// name and labels limit the lists, if they are set.
+	name   string
+	labels labels.Selector
 	// onlyHere are the kinds that were listed in the namespace, because listing all namespaces was denied.
 	onlyHere []string
 	// denied are the kinds that could not be listed in the namespace either.
@@ -41,12 +45,14 @@ type lister struct {
 // list lists the objects of a kind. The result is empty if the cluster does not serve the kind, or if the request is
 // denied.
 func (l *lister) list(ctx context.Context, kind string, objects client.ObjectList) error {
+	selected := selection{namespace: l.namespace, everywhere: l.everywhere, name: l.name, labels: l.labels}
 	if l.everywhere {
-		if done, err := l.try(ctx, kind, objects); done || err != nil {
+		if done, err := l.try(ctx, kind, objects, selected); done || err != nil {
 			return err
 		}
+		selected.everywhere = false
 	}
-	done, err := l.try(ctx, kind, objects, client.InNamespace(l.namespace))
+	done, err := l.try(ctx, kind, objects, selected)
 	switch {
 	case err != nil:
 		return err
@@ -59,8 +65,8 @@ func (l *lister) list(ctx context.Context, kind string, objects client.ObjectLis
 }
 
 // try lists objects, and reports whether the request was allowed.
-func (l *lister) try(ctx context.Context, kind string, objects client.ObjectList, options ...client.ListOption) (done bool, _ error) {
-	switch err := l.kube.List(ctx, objects, options...); {
+func (l *lister) try(ctx context.Context, kind string, objects client.ObjectList, selected selection) (done bool, _ error) {
+	switch err := l.kube.List(ctx, objects, selected.options()...); {
 	case err == nil, apimeta.IsNoMatchError(err):
 		return true, nil
 	case apierrors.IsForbidden(err):
@@ -70,10 +76,18 @@ func (l *lister) try(ctx context.Context, kind string, objects client.ObjectList
 	}
 }
 
-// warn prints which kinds were listed in one namespace only.
+// limits returns which kinds were listed in one namespace only, or "".
+func (l *lister) limits() string {
+	if len(l.onlyHere) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("you may not list %s in all namespaces: showing namespace %s only", strings.Join(l.onlyHere, ", "), l.namespace)
+}
+
+// warn prints the limits.
 func (l *lister) warn(log logger) {
-	if len(l.onlyHere) > 0 {
-		log.warningf("you may not list %s in all namespaces: only what is in %s namespace is shown", strings.Join(l.onlyHere, ", "), l.namespace)
+	if limits := l.limits(); limits != "" {
+		log.warningf("%s", limits)
 	}
 }
 

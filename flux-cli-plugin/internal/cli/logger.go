@@ -36,20 +36,12 @@ func (l logger) actionf(format string, a ...any)   { l.printf("►", format, a..
 func (l logger) generatef(format string, a ...any) { l.printf("✚", format, a...) }
 func (l logger) waitingf(format string, a ...any)  { l.printf("◎", format, a...) }
 func (l logger) successf(format string, a ...any)  { l.printf("✔", format, a...) }
+func (l logger) failuref(format string, a ...any)  { l.printf("✗", format, a...) }
 func (l logger) warningf(format string, a ...any)  { l.printf("⚠️", format, a...) }
 
 // detailf writes a detail below the previous line.
 func (l logger) detailf(name, format string, a ...any) {
 	fmt.Fprintf(l.out, "  %-16s%s\n", name+":", plaintext.Line(fmt.Sprintf(format, a...)))
-}
-
-// nothingf reports an empty list, which is not an error.
-func (l logger) nothingf(noun, namespace string, all bool) {
-	where := namespace + " namespace"
-	if all {
-		where = "any namespace"
-	}
-	l.printf("✗", "no %ss found in %s", noun, where)
 }
 
 func (l logger) printf(sign, format string, a ...any) {

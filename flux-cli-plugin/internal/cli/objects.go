@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,10 +58,6 @@ func list(ctx context.Context, kube client.Client, noun string, objects client.O
 	}
 }
 
-func bindAllNamespaces(cmd *cobra.Command, all *bool) {
-	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "list the objects of all namespaces")
-}
-
 // within limits a list to the namespace, unless all is true.
 func within(namespace string, all bool) client.ListOption {
 	if all {
@@ -76,7 +71,7 @@ func notServed(kube client.Client, obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the cluster does not serve %s: is Sluice installed in it?", kind.GroupVersion())
+	return fmt.Errorf("the cluster does not serve %s: check that Sluice is installed", kind.GroupVersion())
 }
 
 // namesInstead appends the names of existing objects to a not-found error. Without permission to list them, the error
@@ -128,15 +123,4 @@ func create(ctx context.Context, kube client.Client, log logger, show bool, obj 
 		log.generatef("%s", text)
 	}
 	return kube.Create(ctx, obj)
-}
-
-// listAll lists the objects of a list command, and returns the namespace.
-func (f *clusterFlags) listAll(cmd *cobra.Command, noun string, objects client.ObjectList, allNamespaces bool) (namespace string, err error) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-	defer cancel()
-	kube, namespace, err := f.connect(cmd)
-	if err != nil {
-		return "", err
-	}
-	return namespace, list(ctx, kube, noun, objects, within(namespace, allNamespaces))
 }

@@ -16,13 +16,11 @@ limitations under the License.
 
 package cli
 
-import (
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 var opening = direction{
 	closed: false, title: "Open", doing: "opening", done: "opened", state: "open",
-	effect: "What it held back goes on by itself, unless another gate holds it too.",
+	effect: "They continue unless another gate holds them.",
 }
 
 func newOpenGateCommand(use, words string, cluster *clusterFlags) *cobra.Command {

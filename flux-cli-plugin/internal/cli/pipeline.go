@@ -19,6 +19,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -28,11 +29,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 func getPipeline(ctx context.Context, kube client.Client, key client.ObjectKey) (*pipelinesv1.Pipeline, error) {
 	pipeline := &pipelinesv1.Pipeline{}
 	return pipeline, get(ctx, kube, "pipeline", key, pipeline, &pipelinesv1.PipelineList{})
+}
+
+// readPipelines connects to the cluster, and returns the pipelines of these names. It fails if one of them does not exist.
+func (f *clusterFlags) readPipelines(ctx context.Context, cmd *cobra.Command, names []string) (client.Client, []*pipelinesv1.Pipeline, error) {
+	kube, namespace, err := f.connect(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	var pipelines []*pipelinesv1.Pipeline
+	for _, name := range unique(names) {
+		pipeline, err := getPipeline(ctx, kube, client.ObjectKey{Namespace: namespace, Name: name})
+		if err != nil {
+			return nil, nil, err
+		}
+		pipelines = append(pipelines, pipeline)
+	}
+	return kube, pipelines, nil
+}
+
+// readPipeline is readPipelines for one name.
+func (f *clusterFlags) readPipeline(ctx context.Context, cmd *cobra.Command, name string) (client.Client, *pipelinesv1.Pipeline, error) {
+	kube, pipelines, err := f.readPipelines(ctx, cmd, []string{name})
+	if err != nil {
+		return nil, nil, err
+	}
+	return kube, pipelines[0], nil
 }
 
 // recordOf returns the record of the last promotion into an environment, or nil.
@@ -41,6 +69,25 @@ func recordOf(pipeline *pipelinesv1.Pipeline, env string) *pipelinesv1.Promotion
 		return status.Promotion
 	}
 	return nil
+}
+
+// runningIn returns the revisions that the targets of an environment run.
+func runningIn(pipeline *pipelinesv1.Pipeline, env string) string {
+	status := pipeline.Status.Environments[env]
+	if status == nil {
+		return unknown
+	}
+	var running []string
+	for _, target := range status.Targets {
+		now := "nothing"
+		if target.Revision != "" {
+			now = revision.Short(target.Revision)
+		}
+		if !slices.Contains(running, now) {
+			running = append(running, now)
+		}
+	}
+	return strings.Join(running, ", ")
 }
 
 // checkEnvironment returns an error with the existing environments if env is not one of them.
@@ -55,7 +102,7 @@ func checkEnvironment(pipeline *pipelinesv1.Pipeline, env string) error {
 	for _, env := range pipeline.Spec.Environments {
 		names = append(names, env.Name)
 	}
-	return fmt.Errorf("pipeline %s has no environment %s, it has: %s", pipeline.Name, env, strings.Join(names, ", "))
+	return fmt.Errorf("pipeline %s has no environment %s: its environments are %s", pipeline.Name, env, strings.Join(names, ", "))
 }
 
 // waitingRevision returns the revision that waits for approval into an environment, or "".
@@ -89,18 +136,14 @@ func (c *pipelineCommand) bindEnv(cmd *cobra.Command, usage string) {
 }
 
 // withPipeline calls run with the pipeline of the argument.
-func (c *pipelineCommand) withPipeline(run func(*cobra.Command, *pipelinesv1.Pipeline) error) func(*cobra.Command, []string) error {
+func (c *pipelineCommand) withPipeline(run func(*cobra.Command, client.Client, *pipelinesv1.Pipeline) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
 		defer cancel()
-		kube, namespace, err := c.cluster.connect(cmd)
+		kube, pipeline, err := c.cluster.readPipeline(ctx, cmd, args[0])
 		if err != nil {
 			return err
 		}
-		pipeline, err := getPipeline(ctx, kube, client.ObjectKey{Namespace: namespace, Name: args[0]})
-		if err != nil {
-			return err
-		}
-		return run(cmd, pipeline)
+		return run(cmd, kube, pipeline)
 	}
 }

@@ -18,23 +18,19 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// pipelineClustersCommand lists the clusters that pipelines refer to.
-type pipelineClustersCommand struct {
-	cluster *clusterFlags
-	all     bool
-}
-
 func newPipelineClustersCommand(cluster *clusterFlags) *cobra.Command {
-	command := &pipelineClustersCommand{cluster: cluster}
+	command := &listCommand{cluster: cluster, noun: "cluster", read: readClusters}
 	cmd := &cobra.Command{
 		Use:   "clusters",
 		Short: "List the clusters of pipelines",
@@ -46,22 +42,20 @@ The information is read from the status of the pipelines. The clusters are not c
 		Args: cobra.NoArgs,
 		RunE: command.run,
 	}
-	bindAllNamespaces(cmd, &command.all)
+	command.bind(cmd)
 	return cmd
 }
 
-func (c *pipelineClustersCommand) run(cmd *cobra.Command, _ []string) error {
+func readClusters(ctx context.Context, kube client.Client, selected selection) (*table, error) {
 	pipelines := &pipelinesv1.PipelineList{}
-	namespace, err := c.cluster.listAll(cmd, "pipeline", pipelines, c.all)
-	if err != nil {
-		return err
+	if err := list(ctx, kube, "pipeline", pipelines, selected.options()...); err != nil {
+		return nil, err
 	}
-	rows := rowsOfClusters(pipelines.Items)
-	if len(rows) == 0 {
-		loggerFor(cmd).nothingf("cluster", namespace, c.all)
-		return nil
+	found := &table{headings: []string{"CLUSTER", "REACHABLE", "REASON", "SINCE", "TARGETS", "MESSAGE"}, states: []string{"REACHABLE"}}
+	for _, cells := range rowsOfClusters(pipelines.Items) {
+		found.add(nil, nil, cells...)
 	}
-	return printTable(cmd.OutOrStdout(), []string{"CLUSTER", "REACHABLE", "REASON", "SINCE", "TARGETS", "MESSAGE"}, rows)
+	return found, nil
 }
 
 // clusterTargets are the targets in one cluster.

@@ -68,7 +68,7 @@ GitopsCluster/team/dead          False       SecretNotFound   ` + timeOf(at(0)) 
 			name:    "clusters says so where no pipeline of the namespace names one",
 			command: "flux-pipeline clusters",
 			objects: []client.Object{newPipeline(), inCluster("team", targetIn("", "well", "", nil))},
-			wantLog: "✗ no clusters found in flux-system namespace\n",
+			wantErr: "no clusters found in flux-system namespace",
 		},
 	})
 }

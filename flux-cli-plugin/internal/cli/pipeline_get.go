@@ -21,26 +21,45 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
+// pipelineGetCommand shows one pipeline.
+type pipelineGetCommand struct {
+	pipelineCommand
+	output output
+}
+
 func newPipelineGetCommand(cluster *clusterFlags) *cobra.Command {
-	command := &pipelineCommand{cluster: cluster}
-	return &cobra.Command{
+	command := &pipelineGetCommand{pipelineCommand: pipelineCommand{cluster: cluster}}
+	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a pipeline",
-		Long:  "Show a pipeline with its environments, the revision of each target, and the last promotion into each environment.",
+		Long: `Show a pipeline with its environments, the revision of each target, and the last promotion into
+each environment. With --output, the command prints what 'flux pipeline list' prints.`,
 		Example: `  # Show the pipeline 'app'
-  flux pipeline get app`,
+  flux pipeline get app
+
+  # Print the pipeline as YAML
+  flux pipeline get app -o yaml`,
 		Args:              oneName("pipeline"),
 		ValidArgsFunction: cluster.completePipelines,
-		RunE: command.withPipeline(func(cmd *cobra.Command, pipeline *pipelinesv1.Pipeline) error {
-			return treeOfPipeline(pipeline).print(cmd.OutOrStdout())
-		}),
+		RunE:              command.withPipeline(command.get),
 	}
+	command.output.bind(cmd)
+	return cmd
+}
+
+func (c *pipelineGetCommand) get(cmd *cobra.Command, kube client.Client, pipeline *pipelinesv1.Pipeline) error {
+	if c.output != "" {
+		list := &pipelineListCommand{listCommand{cluster: c.cluster, output: c.output}}
+		return list.showOne(cmd, kube, list.tableOf([]pipelinesv1.Pipeline{*pipeline}))
+	}
+	return c.cluster.printer(cmd).tree(treeOfPipeline(pipeline))
 }
 
 // treeOfPipeline returns a tree of the pipeline and its environments.
@@ -53,11 +72,14 @@ func treeOfPipeline(pipeline *pipelinesv1.Pipeline) *tree {
 			status = &pipelinesv1.EnvironmentStatus{}
 		}
 		branch := leaf("%s", describeEnvironment(env.Name, status))
+		branch.state = string(status.State)
 		for i := range status.Targets {
 			branch.add(leaf("%s", describeTarget(&status.Targets[i])))
 		}
 		if status.Promotion != nil {
-			branch.add(leaf("promotion of %s: %s", revision.Short(status.Promotion.Revision), describePromotion(status.Promotion)))
+			last := leaf("promotion of %s: %s", revision.Short(status.Promotion.Revision), describePromotion(status.Promotion))
+			last.state = string(status.Promotion.State)
+			branch.add(last)
 		}
 		shown.add(branch)
 	}

@@ -23,14 +23,21 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
+// pipelineHistoryCommand lists the promotions of one pipeline.
+type pipelineHistoryCommand struct {
+	pipelineCommand
+	noHeader bool
+}
+
 func newPipelineHistoryCommand(cluster *clusterFlags) *cobra.Command {
-	command := &pipelineCommand{cluster: cluster}
+	command := &pipelineHistoryCommand{pipelineCommand: pipelineCommand{cluster: cluster}}
 	cmd := &cobra.Command{
 		Use:   "history NAME",
 		Short: "List the promotions of a pipeline",
@@ -45,10 +52,11 @@ func newPipelineHistoryCommand(cluster *clusterFlags) *cobra.Command {
 		RunE:              command.withPipeline(command.history),
 	}
 	command.bindEnv(cmd, "list the promotions into this environment only")
+	cmd.Flags().BoolVar(&command.noHeader, "no-header", false, "print no headings")
 	return cmd
 }
 
-func (c *pipelineCommand) history(cmd *cobra.Command, pipeline *pipelinesv1.Pipeline) error {
+func (c *pipelineHistoryCommand) history(cmd *cobra.Command, _ client.Client, pipeline *pipelinesv1.Pipeline) error {
 	environments := environmentsOf(pipeline)
 	if c.env != "" {
 		if !slices.Contains(environments, c.env) {
@@ -56,18 +64,20 @@ func (c *pipelineCommand) history(cmd *cobra.Command, pipeline *pipelinesv1.Pipe
 		}
 		environments = []string{c.env}
 	}
-	var rows [][]string
+	found := &table{
+		headings: []string{"ENVIRONMENT", "REVISION", "STATE", "STARTED", "ENDED", "APPROVED BY", "PULL REQUEST", "MESSAGE"},
+		states:   []string{"STATE"},
+	}
 	for _, env := range environments {
 		for _, record := range recordsOf(pipeline.Status.Environments[env]) {
-			rows = append(rows, historyRow(env, record))
+			found.add(nil, nil, historyRow(env, record)...)
 		}
 	}
-	if len(rows) == 0 {
-		loggerFor(cmd).printf("✗", "pipeline %s has not promoted anything yet", pipeline.Name)
+	if len(found.rows) == 0 {
+		loggerFor(cmd).failuref("pipeline %s has not promoted anything yet", pipeline.Name)
 		return nil
 	}
-	headings := []string{"ENVIRONMENT", "REVISION", "STATE", "STARTED", "ENDED", "APPROVED BY", "PULL REQUEST", "MESSAGE"}
-	return printTable(cmd.OutOrStdout(), headings, rows)
+	return c.cluster.printer(cmd).tables(c.noHeader).print(found)
 }
 
 // environmentsOf returns the environments of the spec in order, followed by those that are only in the status.

@@ -55,7 +55,7 @@ old           v1.2.2@sha1:bbbbbbbb   failed   2026-05-04T11:00:00Z   -       -  
 			name:    "history names the environments there are",
 			command: "flux-pipeline history app --env production",
 			objects: []client.Object{promoted()},
-			wantErr: "pipeline app has no environment production, it has: dev, staging, prod",
+			wantErr: "pipeline app has no environment production: its environments are dev, staging, prod",
 		},
 	})
 }

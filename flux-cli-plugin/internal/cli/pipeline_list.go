@@ -17,7 +17,11 @@ limitations under the License.
 package cli
 
 import (
+	"context"
+	"slices"
+
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
@@ -25,49 +29,97 @@ import (
 
 // pipelineListCommand lists pipelines.
 type pipelineListCommand struct {
-	cluster *clusterFlags
-	all     bool
+	listCommand
 }
 
 func newPipelineListCommand(cluster *clusterFlags) *cobra.Command {
-	command := &pipelineListCommand{cluster: cluster}
+	command := &pipelineListCommand{listCommand{cluster: cluster, noun: "pipeline"}}
+	command.read = command.readPipelines
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [NAME]",
 		Short: "List pipelines",
-		Long:  "List pipelines with their current revision and its progress.",
+		Long: `List pipelines with their current revision and its progress.
+
+With '--output wide', the list shows what runs where: a line for each pipeline, and a column for each environment with
+its revision and its state.`,
 		Example: `  # List the pipelines of the flux-system namespace
   flux pipeline list
 
-  # List the pipelines of all namespaces
-  flux pipeline list -A`,
-		Args: cobra.NoArgs,
-		RunE: command.run,
+  # List the pipelines of all namespaces that are not ready
+  flux pipeline list -A --status-selector ready!=true
+
+  # Show which revision runs in which environment
+  flux pipeline list -A -o wide`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cluster.completePipelines,
+		RunE:              command.run,
 	}
-	bindAllNamespaces(cmd, &command.all)
+	command.bindObjects(cmd)
 	return cmd
 }
 
-func (c *pipelineListCommand) run(cmd *cobra.Command, _ []string) error {
+func (c *pipelineListCommand) readPipelines(ctx context.Context, kube client.Client, selected selection) (*table, error) {
 	pipelines := &pipelinesv1.PipelineList{}
-	namespace, err := c.cluster.listAll(cmd, "pipeline", pipelines, c.all)
-	if err != nil {
-		return err
+	if err := list(ctx, kube, "pipeline", pipelines, selected.options()...); err != nil {
+		return nil, err
 	}
-	if len(pipelines.Items) == 0 {
-		loggerFor(cmd).nothingf("pipeline", namespace, c.all)
-		return nil
+	return c.tableOf(pipelines.Items), nil
+}
+
+func (c *pipelineListCommand) tableOf(pipelines []pipelinesv1.Pipeline) *table {
+	if c.output == wide {
+		return c.matrixOf(pipelines)
 	}
-	headings := []string{"NAME", "REVISION", "SUSPENDED", "READY", "MESSAGE"}
-	var rows [][]string
-	for i := range pipelines.Items {
-		pipeline := &pipelines.Items[i]
+	found := &table{headings: prefixed(c.all, "NAMESPACE", "NAME", "REVISION", "SUSPENDED", "READY", "MESSAGE"), states: []string{"READY"}}
+	for i := range pipelines {
+		pipeline := &pipelines[i]
 		ready, message := readiness(pipeline)
 		suspended := "False"
 		if pipeline.Spec.Suspend {
 			suspended = "True"
 		}
-		rows = append(rows, prefixed(c.all, pipeline.Namespace,
-			pipeline.Name, revision.Short(pipeline.Status.Revision), suspended, ready, message))
+		found.add(pipeline, pipeline.Status.Conditions, prefixed(c.all, pipeline.Namespace,
+			pipeline.Name, revision.Short(pipeline.Status.Revision), suspended, ready, message)...)
 	}
-	return printTable(cmd.OutOrStdout(), prefixed(c.all, "NAMESPACE", headings...), rows)
+	return found
+}
+
+// matrixOf returns a table with a column for each environment.
+func (c *pipelineListCommand) matrixOf(pipelines []pipelinesv1.Pipeline) *table {
+	environments := allEnvironments(pipelines)
+	found := &table{headings: append(prefixed(c.all, "NAMESPACE", "NAME"), environments...), states: environments}
+	for i := range pipelines {
+		pipeline := &pipelines[i]
+		cells := prefixed(c.all, pipeline.Namespace, pipeline.Name)
+		for _, name := range environments {
+			cell := ""
+			if pipeline.Environment(name) != nil {
+				cell = runningIn(pipeline, name)
+				if status := pipeline.Status.Environments[name]; status != nil && status.State != "" {
+					cell += " " + string(status.State)
+				}
+			}
+			cells = append(cells, cell)
+		}
+		found.add(pipeline, pipeline.Status.Conditions, cells...)
+	}
+	return found
+}
+
+// allEnvironments returns the environments of all pipelines, each once. One that only some pipelines have is placed
+// after the environment that precedes it there.
+func allEnvironments(pipelines []pipelinesv1.Pipeline) []string {
+	var names []string
+	for i := range pipelines {
+		next := 0
+		for _, env := range pipelines[i].Spec.Environments {
+			at := slices.Index(names, env.Name)
+			if at < 0 {
+				at = next
+				names = slices.Insert(names, at, env.Name)
+			}
+			next = at + 1
+		}
+	}
+	return names
 }

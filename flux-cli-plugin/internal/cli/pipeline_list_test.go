@@ -19,8 +19,23 @@ package cli
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
+
+// withQA is a Pipeline with an environment that newPipeline has not.
+func withQA() *pipelinesv1.Pipeline {
+	pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "site"}}
+	for _, name := range []string{"dev", "qa", "prod"} {
+		pipeline.Spec.Environments = append(pipeline.Spec.Environments, pipelinesv1.Environment{Name: name})
+	}
+	pipeline.Status.Environments = map[string]*pipelinesv1.EnvironmentStatus{
+		"qa": {State: pipelinesv1.EnvironmentRollingOut, Targets: []pipelinesv1.TargetStatus{{}, {}}},
+	}
+	return pipeline
+}
 
 func TestPipelineList(t *testing.T) {
 	testCommands(t, []commandTest{
@@ -44,15 +59,26 @@ team          shop   -                      True        Unknown   pipeline-contr
 `,
 		},
 		{
+			name:    "list shows what runs where",
+			command: "flux-pipeline list -A -o wide",
+			objects: []client.Object{waiting(), elsewhere(), withQA()},
+			wantOut: `
+NAMESPACE     NAME   dev                            qa                   staging                        prod
+flux-system   app    v1.2.3@sha1:cccccccc Current   -                    v1.2.3@sha1:cccccccc Current   v1.2.2@sha1:bbbbbbbb Waiting
+team          shop   -                              -                    -                              -
+team          site   <unknown>                      nothing RollingOut   -                              <unknown>
+`,
+		},
+		{
 			name:    "list says so where there are none",
 			command: "flux-pipeline list",
 			objects: []client.Object{elsewhere()},
-			wantLog: "✗ no pipelines found in flux-system namespace\n",
+			wantErr: "no pipelines found in flux-system namespace",
 		},
 		{
 			name:    "list says so where there are none in any namespace",
 			command: "flux-pipeline list --all-namespaces",
-			wantLog: "✗ no pipelines found in any namespace\n",
+			wantErr: "no pipelines found in any namespace",
 		},
 		{
 			name:    "list gives the API server's words to one who may not",

@@ -23,6 +23,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,9 +34,10 @@ import (
 
 // pipelineMarkersCommand lists the markers of a checkout. It does not contact a cluster.
 type pipelineMarkersCommand struct {
-	cluster *clusterFlags
-	only    marker.Key
-	set     string
+	cluster  *clusterFlags
+	only     marker.Key
+	set      string
+	noHeader bool
 }
 
 // foundMarker is a marker in a file.
@@ -73,6 +76,7 @@ symbolic links and submodules. Markers are not set in files larger than 8 MiB.`,
 	flags := cmd.Flags()
 	flags.StringVar(&command.only.Environment, "env", "", "only the markers of this environment")
 	flags.StringVar(&command.only.Pipeline, "pipeline", "", "only the markers of this pipeline")
+	flags.BoolVar(&command.noHeader, "no-header", false, "print no headings")
 	flags.StringVar(&command.set, "set", "", "show what would change if this revision were promoted")
 	return cmd
 }
@@ -90,23 +94,60 @@ func (c *pipelineMarkersCommand) run(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("namespace") {
 		c.only.Namespace = *c.cluster.kubeconfig.Namespace
 	}
-	found, err := c.find(dir)
+	found, err := c.find(dir, c.only)
 	if err != nil {
 		return err
 	}
+	if len(found) == 0 && c.only != (marker.Key{}) {
+		return c.noneFound(dir)
+	}
 	if len(found) == 0 {
-		loggerFor(cmd).printf("✗", "no markers found in %s", dir)
+		loggerFor(cmd).failuref("no markers found in %s", dir)
 		return nil
 	}
+	printer := c.cluster.printer(cmd)
 	if preview {
-		printChanges(cmd, found)
-	} else if err := printMarkers(cmd, found); err != nil {
+		printer.changes(loggerFor(cmd), found)
+	} else if err := printer.markers(found, c.noHeader); err != nil {
 		return err
 	}
 	if wrong := wrongOf(found); wrong > 0 {
-		return fmt.Errorf("something is wrong with %d of %d markers", wrong, len(found))
+		return fmt.Errorf("invalid markers: %d of %d", wrong, len(found))
 	}
 	return nil
+}
+
+// noneFound returns the error for markers that were asked for and do not exist.
+func (c *pipelineMarkersCommand) noneFound(dir string) error {
+	only := c.only
+	only.Environment = ""
+	others, err := c.find(dir, only)
+	if err != nil {
+		return err
+	}
+	var environments []string
+	for _, m := range others {
+		if env := m.Key.Environment; env != "" && !slices.Contains(environments, env) {
+			environments = append(environments, env)
+		}
+	}
+	if c.only.Environment == "" || len(environments) == 0 {
+		return fmt.Errorf("no markers of %s found in %s", describeKey(c.only), dir)
+	}
+	return fmt.Errorf("no markers of %s found in %s, which has: %s", describeKey(c.only), dir, strings.Join(environments, ", "))
+}
+
+// describeKey returns what markers were selected by.
+func describeKey(only marker.Key) string {
+	var parts []string
+	for _, part := range []struct{ noun, name string }{
+		{"environment", only.Environment}, {"pipeline", only.Pipeline}, {"namespace", only.Namespace},
+	} {
+		if part.name != "" {
+			parts = append(parts, part.noun+" "+part.name)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func wrongOf(found []foundMarker) int {
@@ -120,7 +161,7 @@ func wrongOf(found []foundMarker) int {
 }
 
 // find returns the markers in a file or in the files below a directory. at itself may be a symbolic link.
-func (c *pipelineMarkersCommand) find(at string) ([]foundMarker, error) {
+func (c *pipelineMarkersCommand) find(at string, only marker.Key) ([]foundMarker, error) {
 	dir, below := at, "."
 	if info, err := os.Stat(at); err != nil {
 		return nil, err
@@ -143,7 +184,7 @@ func (c *pipelineMarkersCommand) find(at string) ([]foundMarker, error) {
 		if err != nil || !marker.MayHold(name) {
 			return err
 		}
-		markers, err := c.markersOf(files, name, info.Size())
+		markers, err := c.markersOf(files, name, info.Size(), only)
 		for _, m := range markers {
 			found = append(found, foundMarker{Marker: m, file: filepath.Join(dir, filepath.FromSlash(name))})
 		}
@@ -154,17 +195,17 @@ func (c *pipelineMarkersCommand) find(at string) ([]foundMarker, error) {
 
 // markersOf returns the markers of a file. A file that is too large is not read into memory; the result is a single
 // marker with the error.
-func (c *pipelineMarkersCommand) markersOf(files fs.FS, name string, size int64) ([]marker.Marker, error) {
+func (c *pipelineMarkersCommand) markersOf(files fs.FS, name string, size int64, only marker.Key) ([]marker.Marker, error) {
 	tooLarge := marker.CheckSize(size)
 	if tooLarge == nil {
 		content, err := fs.ReadFile(files, name)
-		return marker.List(content, c.only, c.set), err
+		return marker.List(content, only, c.set), err
 	}
 	file, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	line, _, err := marker.Search(file, c.only)
+	line, _, err := marker.Search(file, only)
 	if err := errors.Join(err, file.Close()); err != nil || line == 0 {
 		return nil, err
 	}
@@ -190,8 +231,8 @@ func skipRepositories(files fs.FS, dir string) error {
 	}
 }
 
-func printMarkers(cmd *cobra.Command, found []foundMarker) error {
-	var rows [][]string
+func (p printer) markers(found []foundMarker, noHeader bool) error {
+	shown := &table{headings: []string{"MARKER", "PIPELINE", "ENVIRONMENT", "PART", "VALUE", "PROBLEM"}}
 	for _, m := range found {
 		pipeline, problem := "", ""
 		if m.Key.Pipeline != "" {
@@ -200,23 +241,23 @@ func printMarkers(cmd *cobra.Command, found []foundMarker) error {
 		if m.Err != nil {
 			problem = m.Err.Error()
 		}
-		rows = append(rows, []string{location(m.file, m.Line), pipeline, m.Key.Environment, m.Part, m.Value, problem})
+		shown.add(nil, nil, location(m.file, m.Line), pipeline, m.Key.Environment, m.Part, m.Value, problem)
 	}
-	return printTable(cmd.OutOrStdout(), []string{"MARKER", "PIPELINE", "ENVIRONMENT", "PART", "VALUE", "PROBLEM"}, rows)
+	return p.tables(noHeader).print(shown)
 }
 
-// printChanges prints the old and new text of values that would change, as written in the file.
-func printChanges(cmd *cobra.Command, found []foundMarker) {
-	log, last := loggerFor(cmd), ""
+// changes prints the old and new text of values that would change, as written in the file.
+func (p printer) changes(log logger, found []foundMarker) {
+	last := ""
 	for _, m := range found {
 		switch {
 		case m.Err != nil:
-			log.printf("✗", "%s: %s", location(m.file, m.Line), plaintext.Line(m.Err.Error()))
+			log.failuref("%s: %s", location(m.file, m.Line), plaintext.Line(m.Err.Error()))
 		case m.Old != m.New:
-			change := fmt.Sprintf("%s: %s → %s", location(m.file, m.FieldLine), m.Old, m.New)
+			change := p.change(m)
 			// Several markers may set the same value.
 			if change != last {
-				fmt.Fprintln(cmd.OutOrStdout(), plaintext.Line(change))
+				fmt.Fprintln(p.out, change)
 			}
 			last = change
 		}
@@ -224,6 +265,18 @@ func printChanges(cmd *cobra.Command, found []foundMarker) {
 	if last == "" && wrongOf(found) == 0 {
 		log.successf("no value would change")
 	}
+}
+
+func (p printer) change(m foundMarker) string {
+	words := []string{plaintext.Line(location(m.file, m.FieldLine)) + ":"}
+	if old := plaintext.Line(m.Old); old != "" {
+		words = append(words, p.paint(old, red))
+	}
+	words = append(words, "→")
+	if new := plaintext.Line(m.New); new != "" {
+		words = append(words, p.paint(new, green))
+	}
+	return strings.Join(words, " ")
 }
 
 func location(file string, line int) string { return fmt.Sprintf("%s:%d", file, line) }

@@ -132,7 +132,7 @@ b.yaml:1   flux-system/app   prod          -      v1      -
 c.yaml:2   flux-system/app   prod          -      -       the marker is in a file that is not parsable as YAML: yaml: line 1: did not find expected <document start>
 d.yaml:1   -                 -             -      -       the marker is not a JSON object: invalid character 'l' in literal false (expecting 'a')
 `,
-			wantErr: "something is wrong with 3 of 4 markers",
+			wantErr: "invalid markers: 3 of 4",
 		},
 		{
 			name:    "a file too large to be promoted into is told, with the marker that it has",
@@ -142,13 +142,25 @@ d.yaml:1   -                 -             -      -       the marker is not a JS
 MARKER               PIPELINE   ENVIRONMENT   PART   VALUE   PROBLEM
 large.yaml:4194305   -          -             -      -       the file has a marker and 8388657 bytes, more than the limit of 8388608: split the file
 `,
-			wantErr: "something is wrong with 1 of 1 markers",
+			wantErr: "invalid markers: 1 of 1",
 		},
 		{
 			name:    "a file too large to be promoted into, without a marker that is asked for, is no problem",
 			files:   map[string]string{"large.yaml": strings.Repeat("#\n", 4<<20) + "tag: v1 # {\"$promotion\": \"flux-system:app:prod\"}\n"},
 			command: []string{"flux-pipeline", "markers", "--pipeline", "shop"},
-			wantLog: "✗ no markers found in .\n",
+			wantErr: "no markers of pipeline shop found in .",
+		},
+		{
+			name:    "an environment without markers is an error, with those that have some",
+			files:   good,
+			command: []string{"flux-pipeline", "markers", "--env", "production", "--pipeline", "app"},
+			wantErr: "no markers of environment production, pipeline app found in ., which has: dev, prod",
+		},
+		{
+			name:    "it is one where no environment has any, too",
+			files:   good,
+			command: []string{"flux-pipeline", "markers", "--env", "prod", "-n", "nowhere"},
+			wantErr: "no markers of environment prod, namespace nowhere found in .",
 		},
 		{
 			name:    "a preview shows what would change, as it would be written",
@@ -181,7 +193,7 @@ apps/prod/app.yml:3: "v1.0.0" → "1.10"
 apps/prod/shop.yml:1: 1.9 → "1.10"
 `,
 			wantLog: "✗ apps/prod/app.yml:4: revision \"1.10\" has no commit\n",
-			wantErr: "something is wrong with 1 of 3 markers",
+			wantErr: "invalid markers: 1 of 3",
 		},
 		{
 			name:    "a preview takes a revision",

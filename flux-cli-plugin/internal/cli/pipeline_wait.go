@@ -64,7 +64,7 @@ func newPipelineWaitCommand(cluster *clusterFlags) *cobra.Command {
 		Long: `Wait until all environments of a pipeline, or one of them, run a revision, and print every change of
 state.
 
-The exit code is 0 when the environments run the revision. It is 2 if somebody must act first: the
+The exit code is 0 when the environments run the revision. It is 2 if someone must act first: the
 promotion failed, was abandoned, or was replaced by another revision. It is 3 if --timeout expires.`,
 		Example: `  # Wait until every environment runs the current revision of the pipeline 'app'
   flux pipeline wait app
@@ -77,17 +77,14 @@ promotion failed, was abandoned, or was replaced by another revision. It is 3 if
 	}
 	command.bindEnv(cmd, "wait for this environment only")
 	cmd.Flags().StringVar(&command.revision, "revision", "", "the revision, or its tag or commit; defaults to the current revision of the pipeline")
+	_ = cmd.RegisterFlagCompletionFunc("revision", cluster.completeCurrentRevision)
 	return cmd
 }
 
 func (c *pipelineWaitCommand) run(cmd *cobra.Command, args []string) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.cluster.timeout)
 	defer cancel()
-	kube, namespace, err := c.cluster.connect(cmd)
-	if err != nil {
-		return err
-	}
-	pipeline, err := getPipeline(ctx, kube, client.ObjectKey{Namespace: namespace, Name: args[0]})
+	kube, pipeline, err := c.cluster.readPipeline(ctx, cmd, args[0])
 	if err != nil {
 		return err
 	}
@@ -136,10 +133,10 @@ func (a *arrival) look(pipeline *pipelinesv1.Pipeline) (arrived bool, text strin
 	case pipeline.Status.ObservedGeneration != pipeline.Generation:
 		return false, "waiting for pipeline-controller to see the last change of the pipeline", nil
 	case !travels && a.seen && current != "":
-		text := fmt.Sprintf("%s has taken the place of %s", revision.Short(current), a.revision)
+		text := fmt.Sprintf("%s replaced %s", revision.Short(current), a.revision)
 		return false, text, exitError{errors.New(text), exitNotArriving}
 	case !travels && current != "":
-		return false, fmt.Sprintf("waiting for %s: %s travels through the pipeline", a.revision, revision.Short(current)), nil
+		return false, fmt.Sprintf("waiting for %s: %s is being promoted", a.revision, revision.Short(current)), nil
 	default:
 		a.seen = a.seen || travels && current != ""
 	}

@@ -81,8 +81,8 @@ func TestPipelineWait(t *testing.T) {
 			name:     "a revision that has not set out yet is waited for, whatever another one does",
 			command:  "flux-pipeline wait app --revision v1.2.4 --timeout 10ms",
 			pipeline: standing("prod", "Failed", "promoting v1.2.3@sha1:cccccccc failed"),
-			wantLog:  "◎ waiting for v1.2.4: v1.2.3@sha1:cccccccc travels through the pipeline\n",
-			wantErr:  "timed out after 10ms: waiting for v1.2.4: v1.2.3@sha1:cccccccc travels through the pipeline",
+			wantLog:  "◎ waiting for v1.2.4: v1.2.3@sha1:cccccccc is being promoted\n",
+			wantErr:  "timed out after 10ms: waiting for v1.2.4: v1.2.3@sha1:cccccccc is being promoted",
 			wantExit: 3,
 		},
 		{
@@ -117,7 +117,7 @@ func TestPipelineWait(t *testing.T) {
 			name:     "an environment that does not exist is an error like any other",
 			command:  "flux-pipeline wait app --env production",
 			pipeline: newPipeline(),
-			wantErr:  "pipeline app has no environment production, it has: dev, staging, prod",
+			wantErr:  "pipeline app has no environment production: its environments are dev, staging, prod",
 			wantExit: 1,
 		},
 	} {
@@ -149,6 +149,6 @@ func TestARevisionThatIsSupersededDoesNotArrive(t *testing.T) {
 
 	pipeline.Status.Revision = next
 	_, _, err = waits.look(pipeline)
-	g.Expect(err).To(MatchError("v1.2.4@sha1:dddddddd has taken the place of v1.2.3"))
+	g.Expect(err).To(MatchError("v1.2.4@sha1:dddddddd replaced v1.2.3"))
 	g.Expect(ExitCode(err)).To(Equal(2))
 }

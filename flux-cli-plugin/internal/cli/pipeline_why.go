@@ -20,6 +20,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
@@ -41,7 +42,7 @@ all do.`,
   flux pipeline why app --env prod`,
 		Args:              oneName("pipeline"),
 		ValidArgsFunction: cluster.completePipelines,
-		RunE: command.withPipeline(func(cmd *cobra.Command, pipeline *pipelinesv1.Pipeline) error {
+		RunE: command.withPipeline(func(cmd *cobra.Command, _ client.Client, pipeline *pipelinesv1.Pipeline) error {
 			env := command.env
 			if env == "" {
 				env = why.Lagging(pipeline)

@@ -40,7 +40,7 @@ func TestPipelineWhy(t *testing.T) {
 			name:    "why names the environments there are",
 			command: "flux-pipeline why app --env production",
 			objects: []client.Object{promoted()},
-			wantErr: "pipeline app has no environment production, it has: dev, staging, prod",
+			wantErr: "pipeline app has no environment production: its environments are dev, staging, prod",
 		},
 		{
 			name:    "why has nothing to answer for without environments",

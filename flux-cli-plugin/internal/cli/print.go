@@ -18,12 +18,14 @@ package cli
 
 import (
 	"fmt"
-	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/liggitt/tabwriter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
@@ -31,19 +33,92 @@ import (
 // none is shown in empty cells.
 const none = "-"
 
-// printTable prints a table with headings. Each cell is a single line.
-func printTable(out io.Writer, headings []string, rows [][]string) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	for _, row := range append([][]string{headings}, rows...) {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			if cells[i] = plaintext.Line(cell); cells[i] == "" {
-				cells[i] = none
-			}
-		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
+// row is a line of a table.
+type row struct {
+	cells []string
+	// object is the object of the line. It is nil if the line is about several, or about one that cannot be read.
+	object client.Object
+	// conditions are those of the object.
+	conditions []metav1.Condition
+}
+
+// key identifies the line in later tables.
+func (r row) key() string {
+	if r.object == nil {
+		return r.cells[0]
 	}
-	return table.Flush()
+	return string(r.object.GetUID()) + "/" + client.ObjectKeyFromObject(r.object).String()
+}
+
+// version differs after a change of the line. The age of an object is not a change.
+func (r row) version() string {
+	if r.object == nil {
+		return strings.Join(r.cells, "\t")
+	}
+	return r.object.GetResourceVersion()
+}
+
+// table is what a command lists.
+type table struct {
+	headings []string
+	rows     []row
+	// states are the headings of the columns with states.
+	states []string
+	// warnings are about what is not in the table.
+	warnings []string
+}
+
+func (t *table) add(object client.Object, conditions []metav1.Condition, cells ...string) {
+	t.rows = append(t.rows, row{cells: cells, object: object, conditions: conditions})
+}
+
+// matching returns the table with some of its lines.
+func (t *table) matching(matches func(row) bool) *table {
+	some := *t
+	some.rows = nil
+	for _, line := range t.rows {
+		if matches(line) {
+			some.rows = append(some.rows, line)
+		}
+	}
+	return &some
+}
+
+// tablePrinter prints tables one below the other: the columns keep their widths, and the headings are not repeated.
+type tablePrinter struct {
+	printer
+	noHeader bool
+	lines    *tabwriter.Writer
+	headings []string
+}
+
+func (p printer) tables(noHeader bool) *tablePrinter {
+	return &tablePrinter{printer: p, noHeader: noHeader, lines: printers.GetNewTabWriter(p.out)}
+}
+
+// print prints a table. Each cell is a single line.
+func (p *tablePrinter) print(t *table) error {
+	if !p.noHeader && !slices.Equal(p.headings, t.headings) {
+		p.line(t, t.headings)
+		p.headings = t.headings
+	}
+	for _, line := range t.rows {
+		p.line(t, line.cells)
+	}
+	return p.lines.Flush()
+}
+
+func (p *tablePrinter) line(t *table, cells []string) {
+	shown := make([]string, len(cells))
+	for i, cell := range cells {
+		if shown[i] = plaintext.Line(cell); shown[i] == "" {
+			shown[i] = none
+		}
+		if slices.Contains(t.states, t.headings[i]) {
+			shown[i] = p.paintState(shown[i])
+		}
+	}
+	fmt.Fprintln(p.lines, strings.Join(shown, "\t"))
 }
 
 // prefixed adds the namespace as the first column if all namespaces are listed.
@@ -63,7 +138,9 @@ func timeOf(at *metav1.Time) string {
 
 // tree is a line with child lines.
 type tree struct {
-	line     string
+	line string
+	// state is in the line, and is coloured there.
+	state    string
 	branches []tree
 }
 
@@ -71,24 +148,34 @@ func leaf(format string, args ...any) tree { return tree{line: fmt.Sprintf(forma
 
 func (t *tree) add(branch tree) { t.branches = append(t.branches, branch) }
 
-func (t *tree) print(out io.Writer) error {
-	if _, err := fmt.Fprintln(out, plaintext.Line(t.line)); err != nil {
+// tree prints a tree.
+func (p printer) tree(t *tree) error {
+	if _, err := fmt.Fprintln(p.out, p.treeLine(t)); err != nil {
 		return err
 	}
-	return t.printBranches(out, "")
+	return p.branches(t, "")
 }
 
-func (t *tree) printBranches(out io.Writer, indent string) error {
+func (p printer) treeLine(t *tree) string {
+	line := plaintext.Line(t.line)
+	if t.state == "" {
+		return line
+	}
+	// Objects have no colons in their names, so the state is the first word like it after one.
+	return strings.Replace(line, ": "+t.state, ": "+p.paintState(t.state), 1)
+}
+
+func (p printer) branches(t *tree, indent string) error {
 	for i := range t.branches {
 		branch := &t.branches[i]
 		joint, below := "├── ", "│   "
 		if i == len(t.branches)-1 {
 			joint, below = "└── ", "    "
 		}
-		if _, err := fmt.Fprintln(out, indent+joint+plaintext.Line(branch.line)); err != nil {
+		if _, err := fmt.Fprintln(p.out, indent+joint+p.treeLine(branch)); err != nil {
 			return err
 		}
-		if err := branch.printBranches(out, indent+below); err != nil {
+		if err := p.branches(branch, indent+below); err != nil {
 			return err
 		}
 	}

@@ -28,12 +28,16 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
 // The tests of package main run the commands as programs, like flux. The tests here run them in-process, with a fake
@@ -56,6 +60,8 @@ type cluster struct {
 	dialed func(client.Client)
 	// typed is the input at the terminal. If it is nil, there is no terminal.
 	typed *string
+	// colours is true if the output is a terminal.
+	colours bool
 	// unreachable is true for commands that must not contact the API server.
 	unreachable bool
 }
@@ -66,7 +72,7 @@ func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, er
 	g := NewWithT(t)
 	scheme, err := newScheme()
 	g.Expect(err).NotTo(HaveOccurred())
-	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).WithInterceptorFuncs(c.interceptors()).Build()
+	kube := withFields(fake.NewClientBuilder().WithScheme(scheme)).WithObjects(c.objects...).WithInterceptorFuncs(c.interceptors()).Build()
 
 	var out, errOut bytes.Buffer
 	program := newProgram(command[0], "0.0.0-test", outside{
@@ -77,8 +83,13 @@ func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, er
 			}
 			return kube, nil
 		},
-		isTerminal: func(io.Reader) bool { return c.typed != nil },
-		now:        func() time.Time { return now },
+		isTerminal: func(stream any) bool {
+			if stream == io.Writer(&out) {
+				return c.colours
+			}
+			return c.typed != nil
+		},
+		now: func() time.Time { return now },
 	})
 	program.SetArgs(command[1:])
 	program.SetOut(&out)
@@ -88,6 +99,24 @@ func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, er
 	}
 	err = program.ExecuteContext(t.Context())
 	return out.String(), errOut.String(), err
+}
+
+// withFields lets objects be selected by fields, as an API server does.
+func withFields(builder *fake.ClientBuilder) *fake.ClientBuilder {
+	listed := []client.Object{&gatingv1.Gate{}, &pipelinesv1.Pipeline{}}
+	for _, kind := range gatingv1.SourceKinds {
+		listed = append(listed, objectOf(gatingv1.SourceGroupVersion.WithKind(kind)))
+	}
+	for _, object := range listed {
+		builder.WithIndex(object, metav1.ObjectNameField, func(object client.Object) []string { return []string{object.GetName()} })
+	}
+	for field, value := range map[string]func(*corev1.Event) string{
+		"involvedObject.kind": func(event *corev1.Event) string { return event.InvolvedObject.Kind },
+		"involvedObject.name": func(event *corev1.Event) string { return event.InvolvedObject.Name },
+	} {
+		builder.WithIndex(&corev1.Event{}, field, func(object client.Object) []string { return []string{value(object.(*corev1.Event))} })
+	}
+	return builder
 }
 
 func (c cluster) interceptors() interceptor.Funcs {

@@ -31,8 +31,14 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// source is the part of a Flux source that is relevant for gates.
+// source is a Flux source.
 type source struct {
+	sourceFields
+	object *unstructured.Unstructured
+}
+
+// sourceFields is the part of a Flux source that is relevant for gates.
+type sourceFields struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -59,8 +65,8 @@ func (l *lister) sources(ctx context.Context) ([]source, error) {
 			return nil, err
 		}
 		for i := range objects.Items {
-			found := source{TypeMeta: metav1.TypeMeta{Kind: kind}}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects.Items[i].Object, &found); err != nil {
+			found := source{sourceFields{TypeMeta: metav1.TypeMeta{Kind: kind}}, &objects.Items[i]}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.object.Object, &found.sourceFields); err != nil {
 				return nil, fmt.Errorf("reading %s %s/%s failed: %w", kind, objects.Items[i].GetNamespace(), objects.Items[i].GetName(), err)
 			}
 			if kind != gatingv1.HelmRepositoryKind || found.Spec.Type != sourcev1.HelmRepositoryTypeOCI {

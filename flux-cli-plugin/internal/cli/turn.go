@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,60 +38,68 @@ import (
 
 const pollInterval = 500 * time.Millisecond
 
-// direction is which way a gate is turned, with the words to tell of it.
+// direction is opening or closing, with the words for messages.
 type direction struct {
 	closed                    bool
 	title, doing, done, state string
 	effect                    string
 }
 
-// turnCommand opens or closes one gate.
+// turnCommand opens or closes gates.
 type turnCommand struct {
 	direction
-	// words are those that the command is called by.
+	// words are the words that call the command, such as "flux open gate".
 	words   string
 	cluster *clusterFlags
 	reason  string
 	wait    bool
-	// until is of an override; nil to turn the switch.
-	until    *metav1.Time
+	// forTime and untilArg are the flags --for and --until.
 	forTime  time.Duration
 	untilArg string
+	// until is the end of the override. It is nil if the command turns the switch.
+	until *metav1.Time
+	// by returns the name of the user, which is looked up once for all gates.
+	by func() string
 }
 
 func newTurnCommand(direction direction, use, words string, cluster *clusterFlags) *cobra.Command {
 	turn := &turnCommand{direction: direction, words: words, cluster: cluster}
 	cmd := &cobra.Command{
 		Use:   use,
-		Short: direction.title + " a gate",
-		Long: fmt.Sprintf(`%[1]s a gate, and wait until what names it has followed. %[2]s
+		Short: direction.title + " gates",
+		Long: fmt.Sprintf(`%[1]s gates, and wait until their sources and promotions follow.
+%[2]s
 
-With --for or --until, the gate is %[4]s until then, whatever its switch and its windows say: that is kept in spec.override
-of the gate. Without them, the switch is turned, and an override is removed.
+With --for or --until, the command sets spec.override, which has precedence over the switch and the
+windows, and ends by itself. Without them, it sets the switch and removes an override.
 
-The reason is kept in the annotation %[3]s of the gate, or in its override, and every message
-about the gate carries it. A gate that changes its state without --reason loses the reason that it had, which spoke of
-the other state. A gate that is %[4]s already keeps its reason, unless --reason gives a new one.`,
-			direction.title, direction.effect, gatingv1.ReasonAnnotation, direction.state),
+The reason is stored in the annotation %[3]s, or in the override, and
+your name in the annotation %[5]s. Messages about the gate include both.
+If the gate changes without --reason, the previous reason is removed. If it is %[4]s already, the
+reason is kept.`,
+			direction.title, direction.effect, gatingv1.ReasonAnnotation, direction.state, gatingv1.TurnedByAnnotation),
 		Example: fmt.Sprintf(`  # %[2]s the gate 'change-freeze' in the flux-system namespace
   %[1]s change-freeze
 
-  # Say why, for everyone who looks at what the gate holds
+  # %[2]s several gates, or none if one of them does not exist
+  %[1]s change-freeze sign-off
+
+  # %[2]s the gate with a reason
   %[1]s change-freeze --reason "release week, ask in #releases"
 
   # %[2]s the gate for two hours
   %[1]s change-freeze --for 2h --reason "INC-4711"
 
-  # %[2]s the gate until a time of this machine's time zone
+  # %[2]s the gate until a local time
   %[1]s change-freeze --until 2026-12-24T06:00
 
-  # %[2]s a gate in another namespace, and don't wait for gate-controller
+  # %[2]s a gate in another namespace, without waiting for gate-controller
   %[1]s change-freeze --namespace apps --wait=false`, words, direction.title),
-		Args:              oneName("gate"),
-		ValidArgsFunction: cluster.completeGates,
+		Args:              someNames("gate"),
+		ValidArgsFunction: cluster.completeMoreGates,
 		RunE:              turn.run,
 	}
-	cmd.Flags().StringVar(&turn.reason, "reason", "", "why the gate is "+direction.state+", on one line")
+	cmd.Flags().StringVar(&turn.reason, "reason", "", "the reason why the gate is "+direction.state+", on one line")
 	cmd.Flags().DurationVar(&turn.forTime, "for", 0, "keep the gate "+direction.state+" for this time, such as 2h")
 	cmd.Flags().StringVar(&turn.untilArg, "until", "", "keep the gate "+direction.state+" until this time, such as 2026-12-24T06:00 or 2026-12-24T06:00:00Z")
 	cmd.MarkFlagsMutuallyExclusive("for", "until")
@@ -108,27 +117,44 @@ func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.parseUntil(cmd); err != nil {
 		return err
 	}
-	kube, namespace, err := c.cluster.connect(cmd)
+	// A name that does not exist fails before any gate is turned: it may be a word of a reason without quotes.
+	kube, gates, err := c.cluster.readGates(ctx, cmd, args)
 	if err != nil {
 		return err
 	}
-	gate, err := getGate(ctx, kube, client.ObjectKey{Namespace: namespace, Name: args[0]})
-	if err != nil {
-		return err
+	c.by = sync.OnceValue(func() string { return turnerName(ctx, kube, log) })
+	failed := &failures{log: log, noun: "gate", of: len(gates)}
+	explained := cmd.Flags().Changed("reason")
+	var turned []*gatingv1.Gate
+	for _, gate := range gates {
+		changed, err := c.turnIfNeeded(ctx, kube, log, gate, explained)
+		failed.add(err)
+		if err == nil && changed {
+			turned = append(turned, gate)
+		}
 	}
+	if c.wait && len(turned) > 0 {
+		log.waitingf("waiting for gate reconciliation")
+		for _, gate := range turned {
+			failed.add(c.follow(ctx, kube, log, gate))
+		}
+	}
+	return failed.err()
+}
 
+// turnIfNeeded turns a gate that is not yet as it should be, and reports whether it did.
+func (c *turnCommand) turnIfNeeded(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, explained bool) (changed bool, _ error) {
 	reason := plaintext.Line(c.reason)
 	turned := c.until != nil || gate.Spec.Closed != c.closed || gate.Spec.Override != nil
-	explained := cmd.Flags().Changed("reason") && reason != gate.Annotations[gatingv1.ReasonAnnotation]
+	explained = explained && reason != gate.Annotations[gatingv1.ReasonAnnotation]
 	if !turned && !explained {
 		if !c.warnOfWindows(log, gate) {
-			log.successf("gate %s in %s namespace is %s already%s", gate.Name, namespace, c.state, c.counts(gate))
+			log.successf("gate %s in %s namespace is %s already%s", gate.Name, gate.Namespace, c.state, c.counts(gate))
 		}
-		return nil
+		return false, nil
 	}
-
 	if err := c.turn(ctx, kube, log, gate, reason); err != nil {
-		return err
+		return false, err
 	}
 	if turned {
 		log.successf("gate %s", c.done)
@@ -139,15 +165,18 @@ func (c *turnCommand) run(cmd *cobra.Command, args []string) error {
 	if c.until == nil {
 		warnOfGit(log, gate)
 	}
+	return true, nil
+}
 
-	if !c.wait {
-		return nil
-	}
-	log.waitingf("waiting for gate reconciliation")
+// follow waits until everything has followed a gate.
+func (c *turnCommand) follow(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) error {
+	name := gate.Name // a request that fails may clear the object
 	if err := c.waitFollowed(ctx, kube, gate); err != nil {
-		return fmt.Errorf("gate %s is %s, but %w", args[0], stateOf(gate, c.cluster.now()), err)
+		return fmt.Errorf("gate %s is %s, but %w", name, stateOf(gate, c.cluster.now()), err)
 	}
-	log.successf("gate %s is %s%s", gate.Name, gate.StateAt(c.cluster.now()), c.counts(gate))
+	state := gate.StateAt(c.cluster.now())
+	state.By = gatingv1.Turner{} // the reader
+	log.successf("gate %s is %s%s", gate.Name, state, c.counts(gate))
 	return nil
 }
 
@@ -157,7 +186,7 @@ func (c *turnCommand) parseUntil(cmd *cobra.Command) error {
 	switch {
 	case cmd.Flags().Changed("for"):
 		if c.forTime < time.Second {
-			return errors.New("--for must be a second or more, such as 2h")
+			return errors.New("--for must be at least 1s, such as 2h")
 		}
 		c.until = new(metav1.NewTime(now.Add(c.forTime).Truncate(time.Second)))
 	case cmd.Flags().Changed("until"):
@@ -173,7 +202,7 @@ func (c *turnCommand) parseUntil(cmd *cobra.Command) error {
 	return nil
 }
 
-// warnOfWindows says so where the gate is not what its switch was turned to, and reports whether it did.
+// warnOfWindows prints a warning if the gate is not in the state that was asked for, and reports whether it did.
 func (c *turnCommand) warnOfWindows(log logger, gate *gatingv1.Gate) bool {
 	state := gate.StateAt(c.cluster.now())
 	if state.Closed == c.closed {
@@ -183,18 +212,24 @@ func (c *turnCommand) warnOfWindows(log logger, gate *gatingv1.Gate) bool {
 	return true
 }
 
-// turn sets the gate's switch and reason.
+// turn sets the override, or the switch with its reason, and records who did.
 func (c *turnCommand) turn(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, reason string) error {
-	name := gate.Name // what is refused leaves nothing of the gate
+	name := gate.Name // a request that fails may clear the object
 	log.actionf("%s gate %s in %s namespace", c.doing, name, gate.Namespace)
-	var err error
+	annotations := map[string]any{}
+	if by := c.by(); by != "" {
+		annotations[gatingv1.TurnedByAnnotation] = by
+	}
+	manager, spec := gatingv1.TurningManager, map[string]any{"closed": c.closed}
 	switch {
 	case c.until != nil:
-		err = c.patch(ctx, kube, log, gate, map[string]any{"spec": map[string]any{"override": c.override(reason)}})
-	case reason == "":
-		err = c.turnWithout(ctx, kube, log, gate)
-	default:
-		err = c.turnFor(ctx, kube, log, gate, reason)
+		manager, spec = gatingv1.OverridingManager, map[string]any{"override": c.override(reason)}
+	case reason != "":
+		annotations[gatingv1.ReasonAnnotation] = reason
+	}
+	err := c.apply(ctx, kube, log, gate, manager, annotations, spec)
+	if err == nil && c.until == nil {
+		err = c.removeOthers(ctx, kube, log, gate, reason)
 	}
 	if err != nil {
 		return fmt.Errorf("%s gate %s failed: %w", c.doing, name, err)
@@ -202,29 +237,61 @@ func (c *turnCommand) turn(ctx context.Context, kube client.Client, log logger, 
 	return nil
 }
 
-// turnWithout sets the switch, and removes the reason that is there, whoever gave it. It says nothing of any other field, so that it needs no
-// lock.
-func (c *turnCommand) turnWithout(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) error {
-	patch := map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{gatingv1.ReasonAnnotation: nil}},
-		"spec":     map[string]any{"closed": c.closed},
+// turnerName returns the name of the user. If the API server does not return it, gates are turned without a name.
+func turnerName(ctx context.Context, kube client.Client, log logger) string {
+	name, err := ownName(ctx, kube)
+	if err != nil {
+		log.warningf("the gate does not record who turned it: %s", err)
 	}
-	if gate.Spec.Override != nil {
-		patch["spec"] = map[string]any{"closed": c.closed, "override": nil}
-	}
-	return c.patch(ctx, kube, log, gate, patch)
+	return name
 }
 
-// override is until a moment. It has the reason that is given, and no earlier one.
+// override returns the override to set. A previous reason is removed.
 func (c *turnCommand) override(reason string) map[string]any {
-	override := map[string]any{"closed": c.closed, "until": c.until.UTC().Format(time.RFC3339), "reason": nil}
+	override := map[string]any{"closed": c.closed, "until": c.until.UTC().Format(time.RFC3339)}
 	if reason != "" {
 		override["reason"] = reason
 	}
 	return override
 }
 
-func (c *turnCommand) patch(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, patch map[string]any) error {
+// apply applies all fields of a turn together, so that one field manager owns them. When somebody else turns the gate,
+// the name and the reason no longer count.
+func (c *turnCommand) apply(
+	ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, manager string, annotations, spec map[string]any,
+) error {
+	wanted := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": gatingv1.GroupVersion.String(),
+		"kind":       gatingv1.GateKind,
+		// With the UID, Apply fails if the gate was deleted in the meantime. Without it, it would create the gate again.
+		"metadata": map[string]any{
+			"name": gate.Name, "namespace": gate.Namespace, "uid": string(gate.UID), "annotations": annotations,
+		},
+		"spec": spec,
+	}}
+	if _, err := c.show(log, wanted.Object); err != nil {
+		return err
+	}
+	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.ForceOwnership, client.FieldOwner(manager)); err != nil {
+		return err
+	}
+	*gate = gatingv1.Gate{}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, gate)
+}
+
+// removeOthers removes an override, and the reason if none is given. Other field managers may own them, so applying
+// without them does not remove them.
+func (c *turnCommand) removeOthers(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, reason string) error {
+	patch := map[string]any{}
+	if _, ok := gate.Annotations[gatingv1.ReasonAnnotation]; ok && reason == "" {
+		patch["metadata"] = map[string]any{"annotations": map[string]any{gatingv1.ReasonAnnotation: nil}}
+	}
+	if gate.Spec.Override != nil {
+		patch["spec"] = map[string]any{"override": nil}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
 	text, err := c.show(log, patch)
 	if err != nil {
 		return err
@@ -232,33 +299,7 @@ func (c *turnCommand) patch(ctx context.Context, kube client.Client, log logger,
 	return kube.Patch(ctx, gate, client.RawPatch(types.MergePatchType, text))
 }
 
-// turnFor applies the switch and the reason, and so owns both of them: when somebody else turns the gate, the reason counts no longer.
-func (c *turnCommand) turnFor(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, reason string) error {
-	wanted := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": gatingv1.GroupVersion.String(),
-		"kind":       gatingv1.GateKind,
-		// Apply would create a gate that was deleted a moment ago; with the UID it fails instead.
-		"metadata": map[string]any{
-			"name": gate.Name, "namespace": gate.Namespace, "uid": string(gate.UID),
-			"annotations": map[string]any{gatingv1.ReasonAnnotation: reason},
-		},
-		"spec": map[string]any{"closed": c.closed},
-	}}
-	if _, err := c.show(log, wanted.Object); err != nil {
-		return err
-	}
-	overridden := gate.Spec.Override != nil
-	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.ForceOwnership); err != nil {
-		return err
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, gate); err != nil || !overridden {
-		return err
-	}
-	// What is applied says nothing of the override, whose owner is another one.
-	return c.patch(ctx, kube, log, gate, map[string]any{"spec": map[string]any{"override": nil}})
-}
-
-// show returns what is sent, and shows it if that is asked for.
+// show returns the request as JSON. With --verbose, it prints it.
 func (c *turnCommand) show(log logger, sent map[string]any) ([]byte, error) {
 	text, err := json.Marshal(sent)
 	if err == nil && c.cluster.verbose {
@@ -267,13 +308,14 @@ func (c *turnCommand) show(log logger, sent map[string]any) ([]byte, error) {
 	return text, err
 }
 
-// counts tells what has followed the gate, once gate-controller has looked at the gate as it is now.
+// counts returns how many objects have followed the gate. It is empty until gate-controller has observed the current
+// generation.
 func (c *turnCommand) counts(gate *gatingv1.Gate) string {
 	status := &gate.Status
 	if status.ObservedGeneration < gate.Generation {
 		return ""
 	}
-	held := status.Held - status.HeldPromotions
+	held := status.HeldSources()
 	text := fmt.Sprintf(": held %d of %s", held, many(status.Sources, "source"))
 	if !gate.StateAt(c.cluster.now()).Closed {
 		text = fmt.Sprintf(": released %d of %s", status.Sources-held, many(status.Sources, "source"))
@@ -291,8 +333,8 @@ func many(n int32, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// waitFollowed reads the gate until all sources and promotions have followed it, by gate-controller's status of the generation that the gate has
-// now, or of a later one. Those that could not be held are an error.
+// waitFollowed waits until gate-controller reports that all sources and promotions have followed the gate in its current
+// generation, or in a later one. It returns an error if sources could not be held.
 func (c *turnCommand) waitFollowed(ctx context.Context, kube client.Client, gate *gatingv1.Gate) error {
 	generation, status := gate.Generation, &gate.Status
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
@@ -304,10 +346,10 @@ func (c *turnCommand) waitFollowed(ctx context.Context, kube client.Client, gate
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("waiting for gate-controller failed: %w", err)
 	case err != nil && status.ObservedGeneration < generation:
-		return errors.New("gate-controller has not seen it yet: does it run? " +
+		return errors.New("gate-controller has not reconciled it yet: check that it is running " +
 			"(kubectl get deployments --all-namespaces --field-selector metadata.name=gate-controller)")
 	case err != nil:
-		return fmt.Errorf("some have yet to follow%s; %s", c.counts(gate), look)
+		return fmt.Errorf("some sources or promotions have not followed yet%s; %s", c.counts(gate), look)
 	case c.closed && status.Refused > 0:
 		return fmt.Errorf("holding failed for %d of %s: %s", status.Refused, many(status.Sources, "source"), look)
 	}

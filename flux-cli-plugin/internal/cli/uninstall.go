@@ -70,18 +70,18 @@ func newUninstallCommand(cluster *clusterFlags) *cobra.Command {
 		Short: "Release all holds and remove finalizers, so that Sluice can be deleted",
 		Long: `Stop Sluice's controllers, delete its admission policies, release what they hold and remove the finalizers of Pipelines, in all namespaces.
 
-What is left, such as the CRDs, is deleted by whoever installed Sluice: by Flux, when its Kustomization is deleted, or by
-'kubectl delete -k'. Flux leaves the stopped controllers as they are until then. The command can be repeated, also after that.
-Gates open: sources fetch what is newest, whatever their gates say. Open pull requests stay open.`,
-		Example: `  # Ask before anything is done
+The CRDs and everything else remain: delete Sluice's Kustomization, or run 'kubectl delete -k'. Until
+then, Flux does not restart the controllers. You can repeat the command. Released sources fetch
+their newest revision, even if their gates are closed. Open pull requests stay open.`,
+		Example: `  # Uninstall after confirmation
   flux sluice uninstall
 
-  # Don't ask
+  # Uninstall without confirmation
   flux sluice uninstall --silent`,
 		Args: cobra.NoArgs,
 		RunE: command.run,
 	}
-	cmd.Flags().BoolVarP(&command.silent, "silent", "s", false, "don't ask")
+	cmd.Flags().BoolVarP(&command.silent, "silent", "s", false, "skip the confirmation")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func (c *uninstallCommand) run(cmd *cobra.Command, _ []string) error {
 	c.log = loggerFor(cmd)
 	if !c.silent {
 		if !c.cluster.isTerminal(cmd.InOrStdin()) {
-			return errors.New("there is no terminal to ask on: pass --silent")
+			return errors.New("confirmation needs a terminal: pass --silent")
 		}
 		if !agrees(cmd, "stop Sluice, and release all that its gates hold?") {
 			return errors.New("nothing was uninstalled")
@@ -114,7 +114,7 @@ func (c *uninstallCommand) run(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("deleting the policies failed: %w", err)
 	}
 	if err := errors.Join(c.releaseSources(ctx), c.freePipelines(ctx)); err != nil {
-		return fmt.Errorf("repeat the command, for not everything was released: %w", err)
+		return fmt.Errorf("not everything was released, run the command again: %w", err)
 	}
 	c.log.successf("nothing is held any more")
 	c.tellNext(installer)

@@ -51,15 +51,17 @@ func (l *verbLinks) commands() []*cobra.Command {
 		{
 			Use:   "install-verbs",
 			Short: "Add 'flux open', 'flux close', 'flux approve', 'flux gate' and 'flux pipeline'",
-			Long: `Add links to this plugin to Flux's plugin directory, so that 'flux close gate' does what 'flux sluice close gate' does.
+			Long: `Add links to this plugin to Flux's plugin directory, so 'flux close gate' works like
+'flux sluice close gate'.
 
-Links that are there stay. A plugin of somebody else by one of these names is left alone, and the command fails.`,
+Existing links stay. If another plugin has one of these names, it is not replaced, and the command
+fails.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return l.each(cmd, l.install) },
 		},
 		{
 			Use:   "remove-verbs",
-			Short: "Remove what install-verbs has added",
+			Short: "Remove the links that install-verbs created",
 			Args:  cobra.NoArgs,
 			RunE:  func(cmd *cobra.Command, _ []string) error { return l.each(cmd, l.remove) },
 		},

@@ -47,7 +47,7 @@ func answer(pipeline *pipelinesv1.Pipeline, env string, now time.Time) string {
 		if ready := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.ReadyCondition); ready != nil {
 			return ready.Message
 		}
-		return "pipeline-controller has not reconciled the pipeline yet: does it run?"
+		return "pipeline-controller has not reconciled the pipeline yet: check that it is running"
 	}
 	if stalled := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.StalledCondition); stalled != nil && status.State != pipelinesv1.EnvironmentInvalid {
 		return stalled.Message
@@ -74,8 +74,8 @@ func advice(pipeline *pipelinesv1.Pipeline, env string) string {
 	case status == nil:
 		return ""
 	case status.State == pipelinesv1.EnvironmentAbandoned, status.State == pipelinesv1.EnvironmentRolledBack:
-		return fmt.Sprintf("; the next revision will be promoted, or this one by the annotations %s and %s, with one new value for both",
-			meta.ReconcileRequestAnnotation, meta.ForceRequestAnnotation)
+		return fmt.Sprintf("; the next revision will be promoted; to promote this one again: flux pipeline reconcile %s --force -n %s",
+			pipeline.Name, pipeline.Namespace)
 	case status.WaitingApproval.Revision != "" && waits(status.State):
 		return "; to approve: " + ApproveCommand(pipeline, env)
 	}

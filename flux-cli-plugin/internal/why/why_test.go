@@ -128,8 +128,8 @@ func TestLine(t *testing.T) {
 			name:    "the pull request was closed, and this is what can be done",
 			env:     "prod",
 			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Abandoned", named+" is not promoted: pull request "+pull+" was closed")},
-			want: "prod: " + named + " is not promoted: pull request " + pull + " was closed; the next revision will be promoted, or this one by the " +
-				"annotations reconcile.fluxcd.io/requestedAt and reconcile.fluxcd.io/forceAt, with one new value for both",
+			want: "prod: " + named + " is not promoted: pull request " + pull + " was closed; the next revision will be promoted; " +
+				"to promote this one again: flux pipeline reconcile app --force -n flux-system",
 		},
 		{
 			name:    "an environment that the revision has passed runs it",
@@ -141,7 +141,7 @@ func TestLine(t *testing.T) {
 			name:    "nobody has looked at the pipeline",
 			env:     "prod",
 			changes: []func(*pipelinesv1.Pipeline){func(p *pipelinesv1.Pipeline) { p.Status = pipelinesv1.PipelineStatus{ObservedGeneration: -1} }},
-			want:    "prod: pipeline-controller has not reconciled the pipeline yet: does it run?",
+			want:    "prod: pipeline-controller has not reconciled the pipeline yet: check that it is running",
 		},
 		{
 			name: "the pipeline is too large to say anything of its environments",
