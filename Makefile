@@ -5,12 +5,16 @@
 BIN := $(CURDIR)/bin
 MODULES := api runtime gate-controller pipeline-controller flux-cli-plugin release tests cmd
 
-VERBS := open close approve gate pipeline
+VERBS := open close approve gate pipeline sluice
 
 # The binaries of the local cluster. If KUBEBUILDER_ASSETS is set, those of the control plane are taken from there.
 export SLUICE_BIN := $(BIN)
 
-# How long tests wait for what they expect unless they say so themselves: a second, as Gomega has it, is little on a busy machine.
+# The flags of hack/build.sh and release/ too, so shared dependencies are compiled once.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
+
+# The default timeout of Eventually. Gomega's own, one second, is too short on a busy machine.
 export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT := 1m
 
 .DEFAULT_GOAL := help
@@ -42,7 +46,7 @@ fuzz: ## Fuzz the editing of marked files and the windows of gates, for about tw
 e2e: stories ## Run the tests that need pods or networks. Requires root on Linux. ARGS is passed to go test.
 	@test "$$(uname) $$(id -u)" = "Linux 0" || { echo "make e2e runs containers, which takes Linux and root: sudo make e2e" >&2; exit 1; }
 	@hack/build.sh controlplane flux node
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./tests/localnode/...
+	go build -ldflags "-s -w" -o $(BIN)/node/ ./tests/localnode/...
 	go test -count=1 -timeout 30m -p 1 -tags e2e_node ./tests/localnode ./tests/stories ./tests/leafnet $(ARGS)
 
 .PHONY: e2e-cluster
@@ -66,7 +70,7 @@ e2e-kind: ## Run the stories on kind, with KUBERNETES=1.34, 1.35 or 1.36. Requir
 .PHONY: e2e-versions
 e2e-versions: stories ## Run the stories on the oldest supported Kubernetes. Requires root on Linux.
 	@hack/build.sh controlplane flux node controlplane-1.34
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./tests/localnode/...
+	go build -ldflags "-s -w" -o $(BIN)/node/ ./tests/localnode/...
 	KUBEBUILDER_ASSETS=$(BIN)/controlplane-1.34 go test -count=1 -timeout 30m -tags e2e_node ./tests/stories $(ARGS)
 
 # Two releases from the same sources: the stories upgrade from one to the other.
@@ -74,7 +78,7 @@ e2e-versions: stories ## Run the stories on the oldest supported Kubernetes. Req
 stories: build
 	@hack/build.sh gitea flux-cli
 	@mkdir -p $(BIN)/node
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/node/ ./tests/stories/registry
+	go build -ldflags "-s -w" -o $(BIN)/node/ ./tests/stories/registry
 	@for version in v0.1.0 v0.2.0; do \
 		go run ./release images -version $$version -revision $(REVISION) -dir $(BIN)/stories/$$version -platforms linux/$$(go env GOARCH) || exit 1; done
 
@@ -161,7 +165,8 @@ manifests: $(BIN)/controller-gen $(BIN)/crd-ref-docs ## Generate the CRDs, the c
 		--source-path=api/$$kind --output-path=docs/api/$$kind.md || exit 1; done
 
 .PHONY: tidy
-tidy: ## Tidy all modules.
+tidy: ## Tidy all modules. Each gets the versions of the workspace, so that a release is built from what the tests have run.
+	go work sync
 	for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: verify

@@ -34,7 +34,7 @@ import (
 const (
 	imagePlatforms = "linux/amd64,linux/arm64"
 
-	// nobody is the user that images of distroless call nonroot.
+	// nobody is the user that distroless images call nonroot.
 	nobody  = "65532:65532"
 	plugins = "/usr/local/lib/flux/plugins"
 )
@@ -66,7 +66,7 @@ func controller(name string) func(string) image.Image {
 	}
 }
 
-// fluxCLI runs flux, so that its arguments are those of a command line.
+// fluxCLI runs flux, so its arguments are those of a command line.
 func fluxCLI(programs string) image.Image {
 	files := []image.File{
 		image.Program("/usr/local/bin/flux", filepath.Join(programs, "flux")),

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command release makes what a release of Sluice consists of: images, the artifact that Flux installs, and the plugin of the Flux CLI. The
-// Makefile, the tests and the release workflow all make it by this program. The version is what it is told; no file of the
-// repository has it.
+// Command release makes what a release of Sluice consists of: images, the artifact that Flux installs, and the plugin
+// of the Flux CLI. The Makefile, the tests and the release workflow all make it by this program. The version is what it
+// is told; no file of the repository has it.
 package main
 
 import (

@@ -36,8 +36,8 @@ import (
 	"github.com/sluice-toolkit/sluice/release/program"
 )
 
-// catalog serves the plugin of a release as Flux's plugin catalog does, over HTTPS with a CA of its own. For this machine's platform
-// it is the real one. It returns what the Flux CLI needs in its environment.
+// catalog serves the plugin of a release as Flux's plugin catalog does, over HTTPS with a CA of its own. For this
+// machine's platform it is the real one. It returns what the Flux CLI needs in its environment.
 func catalog(t *testing.T) (r *release, environment []string) {
 	t.Helper()
 	g := NewWithT(t)

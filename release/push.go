@@ -23,6 +23,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -33,7 +34,7 @@ import (
 // artifact is the name of the artifact with the manifests.
 const artifact = "sluice-manifests"
 
-// push pushes the images and the manifests that were written. It prints each with its digest: that is what is to be signed.
+// push pushes the images and the manifests that were written, and prints their digests, which must be signed.
 func (r *release) push(ctx context.Context, out io.Writer) error {
 	images, err := layout.ImageIndexFromPath(r.path("images"))
 	if err != nil {
@@ -50,6 +51,11 @@ func (r *release) push(ctx context.Context, out io.Writer) error {
 		}
 		if _, isTag := reference.(name.Tag); !isTag {
 			continue
+		}
+		// The manifests name the images as they were written.
+		if !strings.HasPrefix(reference.String(), r.registry+"/") || reference.Identifier() != r.version {
+			return fmt.Errorf("%s has %s, not %s of %s: run make images with the same VERSION and REGISTRY first",
+				r.path("images"), reference, r.version, r.registry)
 		}
 		index, err := images.ImageIndex(descriptor.Digest)
 		if err != nil {

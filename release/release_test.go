@@ -57,7 +57,7 @@ func tool(name string) string {
 	return filepath.Join("..", "bin", name)
 }
 
-// assembled is a release whose programs are stand-ins: each is a file that tells its name, its platform and the version.
+// assembled is a release with stand-ins for programs: files that contain their name, platform and version.
 func assembled(t *testing.T, registry, version string) *release {
 	t.Helper()
 	g := NewWithT(t)
@@ -94,7 +94,7 @@ func TestEachArtifactRunsTheImagesOfItsOwnVersion(t *testing.T) {
 		g.Expect(assembled(t, address, version).push(t.Context(), pushed)).To(Succeed())
 		g.Expect(strings.Fields(pushed.String())).To(ConsistOf(
 			HavePrefix(address+"/gate-controller@sha256:"), HavePrefix(address+"/pipeline-controller@sha256:"),
-			HavePrefix(address+"/flux-cli@sha256:"), HavePrefix(address+"/sluice-manifests@sha256:")), "what is to be signed")
+			HavePrefix(address+"/flux-cli@sha256:"), HavePrefix(address+"/sluice-manifests@sha256:")), "what must be signed")
 	}
 	// The newer release has been made: the older one's artifact is what it was.
 	for _, version := range versions {
@@ -127,6 +127,20 @@ func TestAReleaseIsReproducible(t *testing.T) {
 	second := strings.Fields(pushed())
 	// The artifact names the registry that the images are in.
 	g.Expect(second[:3]).To(Equal(first[:3]))
+}
+
+func TestOnlyWhatWasMadeForARegistryIsPushedToIt(t *testing.T) {
+	made := startRegistry(t)
+	for name, change := range map[string]func(*release){
+		"another registry is refused": func(r *release) { r.registry = "registry.example/sluice" },
+		"another version is refused":  func(r *release) { r.version = "v0.2.0" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := assembled(t, made, "v0.1.0")
+			change(r)
+			NewWithT(t).Expect(r.push(t.Context(), io.Discard)).To(MatchError(ContainSubstring("run make images with the same VERSION and REGISTRY first")))
+		})
+	}
 }
 
 func TestImages(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// roots are the certificate authorities that Mozilla trusts, for programs that look for them in a file. Those that it trusts with limits are left
-// out: a file can't say so.
+// roots are the certificate authorities that Mozilla trusts, for programs that look for them in a file. Those that it
+// trusts with limits are left out: a file can't say so.
 func roots() string {
 	var file strings.Builder
 	for root := range bundle.Roots() {

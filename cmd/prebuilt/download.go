@@ -157,7 +157,7 @@ func unpackLayer(layer v1.Layer, missing map[string]string, dir string) error {
 	return unpack(content, missing, dir)
 }
 
-// verified downloads a file and returns its path, if it has the checksum that is pinned.
+// verified downloads a file and returns its path if it has the pinned checksum.
 func (d downloader) verified(ctx context.Context, pin pin, dir string) (path string, err error) {
 	sum, want, err := checksum(pin.sum)
 	if err != nil {

@@ -13,8 +13,8 @@ WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 See the License for the specific language governing permissions and
 limitations under the License.
 */
-// Command prebuilt downloads the binaries of the local cluster that make demo otherwise builds. All are pinned by checksum
-// or digest.
+// Command prebuilt downloads the binaries of the local cluster that make demo otherwise builds. All are pinned by
+// checksum or digest.
 package main
 
 import (

@@ -22,10 +22,11 @@ import (
 
 // pin is something to download.
 type pin struct {
-	// from is the URL of a file, or of an archive if its name ends in .tar.gz; or the reference of an image, with a digest.
+	// from is the URL of a file, or of an archive if its name ends in .tar.gz; or the reference of an image, with a
+	// digest.
 	from string
-	// sum is the checksum of a file or an archive: its algorithm, sha256 or sha512, and hexadecimal digits. An image has none:
-	// its reference says it all.
+	// sum is the checksum of a file or an archive: its algorithm, sha256 or sha512, and hexadecimal digits. An image
+	// has none: its reference says it all.
 	sum string
 	// architecture chooses among the platforms of an image, which is for Linux.
 	architecture string

@@ -44,14 +44,14 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// internet stands in for the hosts that binaries are downloaded from: they redirect downloads to other hosts, and ghcr.io asks for a
-// token that it gives to anybody.
+// internet stands in for the hosts that binaries are downloaded from: they redirect downloads to other hosts, and
+// ghcr.io asks for a token that it gives to anybody.
 type internet struct {
 	*httptest.Server
 	registry http.Handler
 	files    map[string][]byte
 	requests atomic.Int32
-	// altered has the layers of images changed on their way.
+	// altered changes the layers of images in transit.
 	altered bool
 }
 
@@ -108,7 +108,7 @@ func (i *internet) downloader() downloader {
 	}}
 }
 
-// publish has the stand-in serve something at the address of each pin, and returns the pins with checksums of that.
+// publish serves content at the address of each pin, and returns the pins with its checksums.
 func (i *internet) publish(g Gomega, pins []pin) []pin {
 	pusher := httptest.NewServer(i.registry)
 	defer pusher.Close()

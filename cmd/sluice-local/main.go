@@ -66,7 +66,11 @@ func run(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	if keep {
-		say.keep(world)
+		plugins, err := world.Cluster.Program("plugins")
+		if err != nil {
+			return err
+		}
+		say.keep(world, plugins)
 		<-ctx.Done()
 	}
 	return nil

@@ -18,61 +18,143 @@ package main
 
 import (
 	"fmt"
-	"io"
+	"net/url"
+	"os"
 	"strings"
 	"time"
+
+	"github.com/moby/term"
 
 	"github.com/sluice-toolkit/sluice/tests/playground"
 )
 
-// narrator prints each event with the time since the start.
+const (
+	// columns is the length of the longest line.
+	columns = 100
+	// margin is what is left of the text of an event: its time and its mark.
+	margin = 10
+
+	bold  = "1"
+	red   = "31"
+	green = "32"
+)
+
+// narrator prints each event with the time since the start. On a terminal, it uses colours.
 type narrator struct {
-	out   io.Writer
-	start time.Time
+	out     *os.File
+	start   time.Time
+	colours bool
 }
 
-func newNarrator(out io.Writer) *narrator {
-	return &narrator{out: out, start: time.Now()}
+func newNarrator(out *os.File) *narrator {
+	colours := term.IsTerminal(out.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return &narrator{out: out, start: time.Now(), colours: colours}
 }
 
-func (n *narrator) line(mark, text string) {
-	fmt.Fprintf(n.out, "%6.1fs %s %s\n", time.Since(n.start).Seconds(), mark, text)
+func (n *narrator) paint(style, text string) string {
+	if !n.colours || style == "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+func (n *narrator) line(style, mark, text string) {
+	lines := fold(text, columns-margin)
+	fmt.Fprintf(n.out, "%6.1fs %s %s\n", time.Since(n.start).Seconds(), n.paint(style, mark), lines[0])
+	for _, line := range lines[1:] {
+		fmt.Fprintf(n.out, "%*s%s\n", margin, "", line)
+	}
+}
+
+// fold breaks a text into lines, between words.
+func fold(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.SplitAfter(text, " ") {
+		if line != "" && len([]rune(line+strings.TrimRight(word, " "))) > width {
+			lines, line = append(lines, strings.TrimRight(line, " ")), ""
+		}
+		line += word
+	}
+	return append(lines, line)
 }
 
 // note prints what is being done.
-func (n *narrator) note(text string) { n.line("►", text) }
+func (n *narrator) note(text string) { n.line("", "►", text) }
 
 // seen prints what was observed.
-func (n *narrator) seen(format string, args ...any) { n.line("✔", fmt.Sprintf(format, args...)) }
+func (n *narrator) seen(format string, args ...any) {
+	n.line(green, "✔", fmt.Sprintf(format, args...))
+}
 
 // chapter starts a section of the output.
-func (n *narrator) chapter(text string) { fmt.Fprintf(n.out, "\n%s\n", text) }
+func (n *narrator) chapter(text string) { fmt.Fprintf(n.out, "\n%s\n", n.paint(bold, text)) }
 
-// output prints the output of a command.
+// output prints a command and its output.
 func (n *narrator) output(command, text string) {
-	fmt.Fprintf(n.out, "\n        $ %s\n", command)
-	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		fmt.Fprintf(n.out, "        %s\n", line)
+	fmt.Fprintln(n.out)
+	for _, line := range fold("$ "+command, columns-2) {
+		fmt.Fprintf(n.out, "  %s\n", n.paint(bold, line))
+	}
+	for _, long := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		for _, line := range fold(long, columns-2) {
+			fmt.Fprintf(n.out, "  %s\n", line)
+		}
 	}
 	fmt.Fprintln(n.out)
 }
 
+// diff prints a diff as the output of a command.
+func (n *narrator) diff(command, text string) {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "+"):
+			lines[i] = n.paint(green, line)
+		case strings.HasPrefix(line, "-"):
+			lines[i] = n.paint(red, line)
+		}
+	}
+	n.output(command, strings.Join(lines, "\n"))
+}
+
 // keep prints how to use what is still running.
-func (n *narrator) keep(world *playground.Playground) {
+func (n *narrator) keep(world *playground.Playground, plugins string) {
+	clone, err := url.Parse(world.RepositoryURL("app"))
+	if err != nil {
+		panic(err) // the playground made it
+	}
+	clone.User = url.UserPassword(world.Git.Username, world.Git.Password)
 	fmt.Fprintf(n.out, `
 Everything is left running; Ctrl-C ends it.
 
     export KUBECONFIG=%[1]s
-    kubectl get gates,pipelines -A
+    export FLUXCD_PLUGINS=%[2]s
+    flux pipeline list -o wide
+    flux gate get %[3]s
 
-    Gitea     %[2]s   (user %[3]s, password %[4]s)
-    app       git clone %[5]s
-    fleet     git clone %[6]s
-    logs      %[7]s/logs
+Without the Flux CLI, call the plugins by their paths, such as $FLUXCD_PLUGINS/flux-gate.
 
-Tag a new version in app and watch it travel, or close the gate first:
+To release the next version, and to watch it travel:
 
-    bin/plugins/flux-close gate %[8]s
-`, world.Cluster.Kubeconfig, world.Git.URL, world.Git.Username, world.Git.Password,
-		world.RepositoryURL("app"), world.RepositoryURL("fleet"), world.Cluster.Dir, playground.GateName)
+    git clone %[4]s
+    cd app
+    sed -i.old s/%[5]s/%[6]s/ deploy/app.yaml
+    git -c user.name=me -c user.email=me@localhost commit -am "Release %[6]s"
+    git tag %[6]s
+    git push origin main %[6]s
+    flux pipeline list --watch
+
+To hold it back from prod, and to let it go:
+
+    flux close gate %[3]s --reason "end of quarter"
+    flux open gate %[3]s
+
+Its pull requests are merged in Gitea, as %[7]s with the password %[8]s:
+
+    %[9]s/%[7]s/fleet/pulls
+
+Logs are in %[10]s/logs.
+`, world.Cluster.Kubeconfig, plugins, playground.GateName, clone, nextVersion, laterVersion,
+		world.Git.Username, world.Git.Password, world.Git.URL, world.Cluster.Dir)
 }

@@ -31,6 +31,8 @@ import (
 
 const (
 	nextVersion = "v1.1.0"
+	// laterVersion is for the reader to release.
+	laterVersion = "v1.2.0"
 	// patience is the timeout of a step.
 	patience = 2 * time.Minute
 	// glance is the polling interval.
@@ -70,12 +72,12 @@ func (s *story) begin(ctx context.Context) error {
 
 func (s *story) closeGate(ctx context.Context) error {
 	s.chapter("Prod is frozen: the gate is closed.")
-	if err := s.plugin(ctx, "close", "--reason", "end of quarter, ask the release manager"); err != nil {
+	if err := s.flux(ctx, "close", "gate", playground.GateName, "--reason", "end of quarter, ask the release manager"); err != nil {
 		return err
 	}
 	return s.wait(ctx, "the source of prod to be held", func(ctx context.Context) (string, error) {
 		gate, err := s.world.Gate(ctx)
-		held := gate.Status.Held - gate.Status.HeldPromotions
+		held := gate.Status.HeldSources()
 		if err != nil || held == 0 {
 			return "", err
 		}
@@ -108,12 +110,12 @@ func (s *story) waitAtTheGate(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return s.kubectl(ctx, "get", "gates,pipelines", "--namespace", "flux-system")
+	return s.showAll(ctx)
 }
 
 func (s *story) openGate(ctx context.Context) error {
 	s.chapter("The gate is opened.")
-	return s.plugin(ctx, "open")
+	return s.flux(ctx, "open", "gate", playground.GateName)
 }
 
 func (s *story) promoteToProd(ctx context.Context) error { return s.promote(ctx, "prod") }
@@ -123,7 +125,7 @@ func (s *story) finish(ctx context.Context) error {
 	if err := s.seeWhy(ctx, "every environment runs "+nextVersion); err != nil {
 		return err
 	}
-	return s.kubectl(ctx, "get", "gates,pipelines", "--namespace", "flux-system")
+	return s.showAll(ctx)
 }
 
 // promote waits for the environment's pull request, merges it as a reviewer would, and waits for the version.
@@ -143,7 +145,7 @@ func (s *story) promote(ctx context.Context, env string) error {
 	if err != nil {
 		return err
 	}
-	s.output("git diff main..."+opened.Branch, diff)
+	s.diff("git diff main..."+opened.Branch, diff)
 	s.note("merging it")
 	if err := s.world.Merge("fleet", opened.Number); err != nil {
 		return err
@@ -198,28 +200,24 @@ func (s *story) wait(ctx context.Context, what string, look func(context.Context
 	}
 }
 
-// plugin opens or closes the gate with the CLI, like a user.
-func (s *story) plugin(ctx context.Context, verb string, args ...string) error {
+// showAll shows the gate, and what runs where.
+func (s *story) showAll(ctx context.Context) error {
+	if err := s.flux(ctx, "gate", "list"); err != nil {
+		return err
+	}
+	return s.flux(ctx, "pipeline", "list", "--output", "wide")
+}
+
+// flux runs a command of the plugin as the Flux CLI does, which the demo does not need for that.
+func (s *story) flux(ctx context.Context, verb string, args ...string) error {
 	program, err := s.world.Cluster.Program("plugins/flux-" + verb)
 	if err != nil {
 		return err
 	}
-	args = append([]string{"gate", playground.GateName}, args...)
-	return s.run(ctx, "flux-"+verb, program, args...)
-}
-
-func (s *story) kubectl(ctx context.Context, args ...string) error {
-	program, err := s.world.Cluster.Program("kubectl")
-	if err != nil {
-		return err
-	}
-	return s.run(ctx, "kubectl", program, args...)
-}
-
-func (s *story) run(ctx context.Context, shown, program string, args ...string) error {
 	command := exec.CommandContext(ctx, program, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+s.world.Cluster.Kubeconfig)
 	out, err := command.CombinedOutput()
+	shown := "flux " + verb
 	for _, arg := range args {
 		if bytes.ContainsRune([]byte(arg), ' ') {
 			arg = fmt.Sprintf("%q", arg)

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package image makes container images of programs, without a container engine and on no base image. The same files make the
-// same image: an image knows no time but the beginning of 1970.
+// Package image builds container images of programs, without a container engine or a base image. Builds are
+// reproducible: all times are the Unix epoch.
 package image
 
 import (

@@ -33,8 +33,8 @@ type Named struct {
 	Names []string
 }
 
-// WriteLayout writes images to a directory in the image layout of the OCI, in place of what was there. containerd imports an archive of the
-// directory under the images' names.
+// WriteLayout writes images to a directory in the image layout of the OCI, in place of what was there. containerd
+// imports an archive of the directory under the images' names.
 func WriteLayout(dir string, images ...Named) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package program compiles the programs of a release, so that the same source and the same Go make the same bytes wherever
-// the source lies.
+// Package program compiles the programs of a release, so that the same source and the same Go make the same bytes
+// wherever the source lies.
 package program
 
 import (
@@ -30,7 +30,7 @@ import (
 // Platform is what a program runs on, by Go's names.
 type Platform struct{ OS, Arch string }
 
-// ParsePlatform takes the form that String has.
+// ParsePlatform parses the format of String.
 func ParsePlatform(text string) (Platform, error) {
 	system, arch, ok := strings.Cut(text, "/")
 	if !ok || system == "" || arch == "" {
