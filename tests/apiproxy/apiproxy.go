@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package apiproxy stands between a controller and its API server. A test can interrupt what the controller watches, and do
-// something in the very moment of one of its requests: the same ones each time.
+// Package apiproxy stands between a controller and its API server. A test can interrupt what the controller watches,
+// and do something in the very moment of one of its requests: the same ones each time.
 package apiproxy
 
 import (
@@ -103,8 +103,9 @@ func (p *Proxy) Before(requests Requests, do func(*http.Request)) {
 	p.isFor, p.before = requests, do
 }
 
-// Interrupt ends the reads that are selected, and returns when the controller hears nothing of them any more. As after a restart of
-// the API server, no watch can go on where it stood: what is watched has to be listed anew, which waits for Resume.
+// Interrupt ends the reads that are selected, and returns when the controller hears nothing of them any more. As after
+// a restart of the API server, no watch can go on where it stood: what is watched has to be listed anew, which waits
+// for Resume.
 func (p *Proxy) Interrupt(requests Requests) {
 	p.mu.Lock()
 	p.cut, p.mend = requests, make(chan struct{})
@@ -170,7 +171,8 @@ func (p *Proxy) takeBefore(r *http.Request) func(*http.Request) {
 	return before
 }
 
-// begin notes that a read is under way, and returns it with the context that ends it; or the channel to wait for instead.
+// begin notes that a read is under way, and returns it with the context that ends it; or the channel to wait for
+// instead.
 func (p *Proxy) begin(r *http.Request) (*http.Request, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -63,8 +63,9 @@ func New() Server {
 	})}
 }
 
-// RequireStatus has merges wait for a status of this genre and name. With reset, a status must be one of an iteration, as the policy's
-// option "Reset status whenever there are new changes" has it (mc1arke/sonarqube-community-branch-plugin#1219).
+// RequireStatus has merges wait for a status of this genre and name. With reset, a status must be one of an iteration,
+// as the policy's option "Reset status whenever there are new changes" has it
+// (mc1arke/sonarqube-community-branch-plugin#1219).
 // https://learn.microsoft.com/azure/devops/repos/git/pull-request-status
 func (s Server) RequireStatus(name string, reset bool) {
 	s.Change(func(*pullhost.Repository) { s.api.required, s.api.reset = name, reset })
@@ -107,8 +108,8 @@ func RateLimited(retryAfter time.Duration) http.HandlerFunc {
 	}
 }
 
-// SlowedDown carries nothing out either, but answers as Azure DevOps does shortly before it refuses: with a success, and
-// for how long it wants no requests.
+// SlowedDown carries nothing out either, but answers as Azure DevOps does shortly before it refuses: with a success,
+// and for how long it wants no requests.
 func SlowedDown(retryAfter time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
@@ -402,7 +403,8 @@ func (a *api) mayComplete(pull *pullhost.PullRequest, head, strategy string) *fa
 	}
 }
 
-// satisfied reports whether the status that a merge waits for is there: the newest of its name, which is of no iteration or of the newest.
+// satisfied reports whether the status that a merge waits for is there: the newest of its name, which is of no
+// iteration or of the newest.
 func (a *api) satisfied(pull *pullhost.PullRequest) bool {
 	for i := len(pull.Statuses) - 1; i >= 0; i-- {
 		if status := pull.Statuses[i]; status.Name == a.required && (status.Iteration == len(pull.Iterations) || status.Iteration == 0) {
@@ -412,7 +414,8 @@ func (a *api) satisfied(pull *pullhost.PullRequest) bool {
 	return a.required == ""
 }
 
-// iterations are the pushes to the source branch. https://learn.microsoft.com/rest/api/azure/devops/git/pull-request-iterations/list
+// iterations are the pushes to the source branch.
+// https://learn.microsoft.com/rest/api/azure/devops/git/pull-request-iterations/list
 func (a *api) iterations(_ *http.Request, pull *pullhost.PullRequest) (int, any, *failure) {
 	values := []map[string]any{}
 	for i, commit := range pull.Iterations {

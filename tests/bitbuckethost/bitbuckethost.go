@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package bitbuckethost is a fake of the API of Bitbucket Data Center for tests: one repository with its pull requests in
-// memory. It behaves as Bitbucket does down to status codes, error bodies and pagination. It serves no Git.
+// Package bitbuckethost is a fake of the API of Bitbucket Data Center for tests: one repository with its pull requests
+// in memory. It behaves as Bitbucket does down to status codes, error bodies and pagination. It serves no Git.
 package bitbuckethost
 
 import (
@@ -57,8 +57,8 @@ func New() Server {
 	})}
 }
 
-// RequireBuild has merges wait for the builds of the commit that have this parent, and for one at least. Builds of the deprecated resource
-// have none, so that they never count (BSERV-19804, jenkinsci/bitbucket-branch-source-plugin#778).
+// RequireBuild has merges wait for the builds of the commit that have this parent, and for one at least. Builds of the
+// deprecated resource have none, so that they never count (BSERV-19804, jenkinsci/bitbucket-branch-source-plugin#778).
 func (s Server) RequireBuild(parent string) {
 	s.Change(func(*pullhost.Repository) { s.api.required = parent })
 }
@@ -441,7 +441,8 @@ func (a *api) setBuild(r *http.Request) (int, any, *failure) {
 	return http.StatusNoContent, nil, nil
 }
 
-// setStatus is deprecated since 7.14. It takes a status for any commit, even for one that there is not. Bitbucket refuses one without a URL.
+// setStatus is deprecated since 7.14. It takes a status for any commit, even for one that there is not. Bitbucket
+// refuses one without a URL.
 func (a *api) setStatus(r *http.Request) (int, any, *failure) {
 	var wanted struct{ State, Key, Name, URL, Description string }
 	if refused := decode(r, &wanted); refused != nil {

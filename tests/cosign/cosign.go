@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package cosign signs what is in a registry as `cosign sign --key` does, in the format that all versions of cosign verify: a manifest beside
-// the signed one, whose tag has the digest of that.
+// Package cosign signs what is in a registry as `cosign sign --key` does, in the format that all versions of cosign
+// verify: a manifest beside the signed one, whose tag has the digest of that.
 package cosign
 
 import (
@@ -53,8 +53,9 @@ func (k Key) Public() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), err
 }
 
-// Sign signs what a reference with a digest, HOST/PATH@sha256:…, names.
-func (k Key) Sign(ctx context.Context, reference string) error {
+// Sign signs what a reference with a digest, HOST/PATH@sha256:…, names. The options are those of the requests to the
+// registry.
+func (k Key) Sign(ctx context.Context, reference string, options ...remote.Option) error {
 	signed, err := name.NewDigest(reference)
 	if err != nil {
 		return err
@@ -83,5 +84,5 @@ func (k Key) Sign(ctx context.Context, reference string) error {
 		return err
 	}
 	tag := signed.Repository.Tag(strings.Replace(signed.DigestStr(), ":", "-", 1) + ".sig")
-	return remote.Write(tag, image, remote.WithContext(ctx))
+	return remote.Write(tag, image, append(options, remote.WithContext(ctx))...)
 }

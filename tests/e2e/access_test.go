@@ -65,7 +65,7 @@ var _ = Describe("A gate of another namespace", Ordered, func() {
 		gate(ctx, "shared", false, "")
 		app := source(ctx, "app", "flux-system/shared")
 		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied",
-			"gate flux-system/shared may not be referred to: its spec.accessFrom doesn't allow namespace tenant-a"))
+			"gate flux-system/shared: access denied: its spec.accessFrom doesn't allow namespace tenant-a"))
 		Expect(field(app, "spec", "suspend")(ctx)).To(Equal(true))
 		Expect(field(app, "status", "artifact")(ctx)).To(BeNil())
 

@@ -35,7 +35,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// pipelineOf makes a Pipeline of the spec given in YAML.
+// pipelineOf returns a Pipeline with the spec given in YAML.
 func pipelineOf(spec string) *unstructured.Unstructured {
 	GinkgoHelper()
 	obj := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "")
@@ -264,7 +264,7 @@ func removeRules(schema map[string]any) {
 	}
 }
 
-// pipelineWith makes a Pipeline of so many environments with so many targets each, in clusters that don't exist.
+// pipelineWith returns a Pipeline with a number of environments and targets, in clusters that don't exist.
 func pipelineWith(environments, targets int) *unstructured.Unstructured {
 	GinkgoHelper()
 	spec := &strings.Builder{}

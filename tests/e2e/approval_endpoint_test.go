@@ -43,7 +43,7 @@ import (
 
 var servingApprovals = regexp.MustCompile(`"msg":"serving approvals","address":"([^"]+)"`)
 
-// approvalAddress returns where pipeline-controller takes approvals since its last start.
+// approvalAddress returns the address for approvals since the last start of pipeline-controller.
 func approvalAddress() (string, error) {
 	log, err := logOf("pipeline-controller")
 	if err != nil {
@@ -66,11 +66,11 @@ var _ = Describe("An approval by HTTP", Ordered, func() {
 	var (
 		address string
 		waiting string
-		// began is when the promotion began that the first approval was for.
+		// began is the start of the promotion that the first approval was for.
 		began time.Time
 	)
 
-	// postAt sends a request for approval, signed at a time if there is a key.
+	// postAt sends a request for approval. It is signed at the given time if there is a key.
 	postAt := func(ctx context.Context, at time.Time, target, key, body string) (int, string) {
 		GinkgoHelper()
 		path, err := url.PathUnescape(target)
@@ -226,7 +226,7 @@ spec:
 		Expect(approvals(ctx)).To(BeEmpty())
 		release("v2.0.0")
 
-		// The run begins a moment before its promotion into prod does.
+		// The run starts a moment before its promotion into prod.
 		Eventually(ctx, func(ctx context.Context) string {
 			code, answer := postAt(ctx, began, "/approval/by-http/shop/prod/"+waiting, key, `{"comment":"smoke tests passed"}`)
 			Expect(code).To(Equal(http.StatusUnprocessableEntity))

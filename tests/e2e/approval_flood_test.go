@@ -32,11 +32,11 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// Whoever may approve can make any number of approvals, of any size that the API server takes.
+// Users who may approve can create any number of approvals, of any size that the API server accepts.
 var _ = Describe("Hundreds and thousands of approvals of one Pipeline", Ordered, func() {
 	const (
 		namespace = "flooded"
-		// size is that of the large ones, in bytes, and most what the controller may have resident.
+		// size is that of the large approvals in bytes, and most limits the controller's resident memory.
 		size = 100 << 10
 		most = 256 << 20
 	)
@@ -86,7 +86,7 @@ spec:
 	}
 
 	DescribeTable("are cleaned up in little memory, while other tenants' promotions go on", func(ctx SpecContext, many, large int) {
-		// Once the suite's controller runs again.
+		// After the suite's controller has started again.
 		DeferCleanup(func(ctx SpecContext) {
 			deleteAll(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, "shop"), object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "flood-quick"))
 		})

@@ -160,8 +160,8 @@ spec:
 		}).Should(ContainSubstring("pipeline approvals/shop: prod: v2.0.0@sha1:"))
 		Eventually(ctx, metricsOf(world.PipelineController)).Should(And(
 			ContainSubstring(`sluice_pipeline_promotion{environment="prod",name="shop",namespace="approvals",state="succeeded"} 1`),
-			ContainSubstring(`sluice_promotion_precondition_wait_duration_seconds_count{name="shop",namespace="approvals",type="Approval"} 1`),
-			ContainSubstring(`sluice_promotion_promoted_duration_seconds_count{name="shop",namespace="approvals"} 1`)))
+			ContainSubstring(`sluice_promotion_precondition_wait_duration_seconds_count{environment="prod",name="shop",namespace="approvals",type="Approval"} 1`),
+			ContainSubstring(`sluice_promotion_promoted_duration_seconds_count{environment="prod",name="shop",namespace="approvals"} 1`)))
 
 		By("being owned by its Pipeline")
 		Expect(world.Client.Get(ctx, client.ObjectKeyFromObject(second), second)).To(Succeed())
@@ -201,7 +201,7 @@ spec:
 		Expect(world.Client.Create(ctx, self)).To(Succeed())
 		admin := approval("other", "prod", revision.(string), self.Status.UserInfo.Username)
 		Expect(world.Client.Create(ctx, admin)).To(Succeed())
-		Expect(patch(ctx, world.Client, admin, `{"spec":{"comment":"changed"}}`)).To(MatchError(ContainSubstring("an approval can't be changed")))
+		Expect(patch(ctx, world.Client, admin, `{"spec":{"comment":"changed"}}`)).To(MatchError(ContainSubstring("an approval is immutable")))
 	})
 
 	It("is restored from a backup, in the name of who has approved, while the policy only audits", func(ctx SpecContext) {

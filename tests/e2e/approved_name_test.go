@@ -32,8 +32,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// The tags v1.4.0-evil and v1.4.0 are of one commit, so that they are one revision for what runs where. What is written to Git is the
-// tag.
+// The tags v1.4.0-evil and v1.4.0 are of one commit, so they are one revision for what runs where. Git gets the tag.
 var _ = Describe("What is approved", Ordered, func() {
 	const dev, prod = "named-dev", "named-prod"
 
@@ -52,7 +51,7 @@ var _ = Describe("What is approved", Ordered, func() {
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: named, namespace: flux-system}, spec: {closed: true}}")
 	})
 
-	// commit puts the file with the marked field on a branch of a Pipeline's repository.
+	// commit writes the file with the marked field to a branch of a Pipeline's repository.
 	commit := func(name, branch string) {
 		GinkgoHelper()
 		_, err := github.CommitFiles(owner, name, branch, map[string]string{
@@ -60,7 +59,8 @@ var _ = Describe("What is approved", Ordered, func() {
 		}, "Begin")
 		Expect(err).NotTo(HaveOccurred())
 	}
-	// pipeline makes a Pipeline whose promotions into prod wait for approval, to the branch base of a repository of its own.
+	// pipeline creates a Pipeline whose promotions into prod wait for approval, to the branch base of its own
+	// repository.
 	pipeline := func(ctx context.Context, name, base, more string) {
 		GinkgoHelper()
 		Expect(github.AddRepository(owner, name)).To(Succeed())
@@ -90,7 +90,7 @@ spec:
 	waiting := func(name string) func(context.Context) (any, error) {
 		return field(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name), "status", "environments", "prod", "waitingApproval", "revision")
 	}
-	// approve approves as a person does, who passes what is shown to them, and returns that.
+	// approve approves what a person is shown, and returns that.
 	approve := func(ctx context.Context, name, prefix string) string {
 		GinkgoHelper()
 		Eventually(ctx, waiting(name)).Should(HavePrefix(prefix))
@@ -100,7 +100,7 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		return shown.(string)
 	}
-	// written is the field that was marked, as the pull request sets it.
+	// written returns the marked field as the pull request sets it.
 	written := func(ctx context.Context, name string) string {
 		GinkgoHelper()
 		Eventually(ctx, record(name, "prod")).Should(haveState("created"))
@@ -129,7 +129,7 @@ spec:
 			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "pipeline/renamed")
 		}).Should(MatchRegexp(`prod: the approval of v1\.4\.0-evil@sha1:\S+ by \S+ is void: the revision to promote is v1\.4\.0@sha1:`))
 		_, err := run(ctx, "flux", "approve", "promotion", "renamed", "--env=prod", "--yes", "--revision="+early)
-		Expect(err).To(MatchError(ContainSubstring("revision " + early + " is not the one that waits for approval")))
+		Expect(err).To(MatchError(ContainSubstring("revision " + early + " does not wait for approval")))
 
 		By("promoting what was approved, where nothing was attempted before")
 		approve(ctx, "renamed", "v1.4.0@sha1:")

@@ -35,18 +35,18 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/upstream"
 )
 
-// tries are how often each way past a closed gate is tried. Some ways are two, by turns.
+// tries is how often each bypass is tried. Some have two variants, which alternate.
 var tries = []struct {
 	rounds int
 	labels Labels
 }{{2, nil}, {10, slow}}
 
-// way is a way past a closed gate.
+// way is a bypass of a closed gate.
 type way struct {
 	name, group string
-	// fresh ways make sources of their own. For all others there are sources that have published something before the gate closed.
+	// fresh ways create their own sources. The others use sources that published something before the gate closed.
 	fresh bool
-	// try goes the way once, after a version was published upstream, and returns the sources as they are then.
+	// try tries the bypass once, after a version was published upstream, and returns the sources afterwards.
 	try func(ctx context.Context, g *group, round int) []*unstructured.Unstructured
 }
 
@@ -206,7 +206,7 @@ var _ = Describe("Nothing gets past a closed gate", Ordered, func() {
 		release := object(helmAPI, helmv2.HelmReleaseKind, flux, g.name)
 		chart := object(sourceAPI, sourcev1.HelmChartKind, flux, flux+"-"+g.name)
 		repository := object(sourceAPI, sourcev1.HelmRepositoryKind, flux, g.name)
-		// asksFor has the HelmRelease ask for a version of the chart.
+		// asksFor makes the HelmRelease request a version of the chart.
 		asksFor := func(version string) {
 			GinkgoHelper()
 			apply(ctx, `

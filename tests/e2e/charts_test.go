@@ -120,7 +120,7 @@ spec:
 		Eventually(ctx, record("charts", "two")).Should(haveState("succeeded"))
 	})
 
-	// The first environment takes each version that is published; the second one has its version in Git.
+	// The first environment uses each version that is published. The second one has its version in Git.
 	It("of a chart from a HelmRepository is promoted by its version, which Flux takes from Git", func(ctx SpecContext) {
 		const name, marker = "podinfo-01", ` # {"$promotion": "flux-system:podinfo-01:prod"}`
 		release := func(env, version, marker string) string {

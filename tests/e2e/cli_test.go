@@ -39,10 +39,10 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/playground"
 )
 
-// All go through the real flux, which finds the plugin by its links. The application runs v2.0.0 in namespace cli-one and
-// v1.0.0 in cli-two; each spec has a Pipeline between the two, and a repository on the fake of GitHub.
+// All go through the real flux, which finds the plugin by its links. The application runs v2.0.0 in namespace cli-one
+// and v1.0.0 in cli-two; each spec has a Pipeline between the two, and a repository on the fake of GitHub.
 var _ = Describe("The plugin of the Flux CLI", Ordered, func() {
-	// people have no rights but those that specs give them.
+	// people have only the rights that the specs give them.
 	people := []string{"cli-ada", "cli-bob", "cli-turner", "cli-tenant"}
 
 	BeforeAll(func(ctx SpecContext) {
@@ -61,8 +61,8 @@ var _ = Describe("The plugin of the Flux CLI", Ordered, func() {
 		}
 	})
 
-	// pipeline makes a Pipeline from one to two with a promotion by pull request, to which more is added, and a repository for
-	// it. It waits until two's promotion does, and returns the revision that waits.
+	// pipeline makes a Pipeline from one to two with a promotion by pull request, to which more is added, and a
+	// repository for it. It waits until two's promotion does, and returns the revision that waits.
 	pipeline := func(ctx context.Context, name, more string) string {
 		GinkgoHelper()
 		Expect(github.AddRepository(owner, name)).To(Succeed())
@@ -97,7 +97,7 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		return revision.(string)
 	}
-	// pull returns where the pull request of a Pipeline is, once it is open.
+	// pull returns the URL of a Pipeline's pull request once it is open.
 	pull := func(ctx context.Context, name string) string {
 		GinkgoHelper()
 		promotion, err := record(name, "two")(ctx)
@@ -111,7 +111,7 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		return said
 	}
-	// waits and since are how a promotion that waits is told of.
+	// waits and since match the description of a waiting promotion.
 	const (
 		waits = `two: v2\.0\.0@sha1:[0-9a-f]{8} waits: `
 		since = ` \(since 20[-0-9]{8}T[0-9:]{8}Z, [0-9a-z]+\)`
@@ -124,11 +124,11 @@ spec:
 
 		By("not asking where nobody can answer")
 		_, err := run(ctx, "flux", "approve", "promotion", "cli-by-one", "--env", "two")
-		Expect(err).To(MatchError(ContainSubstring("✗ there is no terminal to ask on: pass --yes and --revision " + revision)))
+		Expect(err).To(MatchError(ContainSubstring("✗ confirmation needs a terminal: pass --yes and --revision " + revision)))
 
 		By("refusing a revision that isn't the waiting one")
 		_, err = run(ctx, "flux", "approve", "promotion", "cli-by-one", "--env=two", "--yes", "--revision=v1.0.0")
-		Expect(err).To(MatchError(ContainSubstring("✗ revision v1.0.0 is not the one that waits for approval in environment two of pipeline cli-by-one, which is " + revision)))
+		Expect(err).To(MatchError(ContainSubstring("✗ revision v1.0.0 does not wait for approval in environment two of pipeline cli-by-one: " + revision + " does")))
 		Expect(record("cli-by-one", "two")(ctx)).To(haveState(pipelinesv1.PromotionUnapproved))
 
 		By("approving the one that is, by its tag, in the one environment that waits")
@@ -232,12 +232,12 @@ subjects: [{kind: ServiceAccount, name: cli-ada, namespace: flux-system}]
 		Expect(err).To(MatchError(ContainSubstring("✗ gate cli-freeze already exists in flux-system namespace")))
 		pipeline(ctx, "cli-gated", "manual: true, gates: {refs: [cli-freeze]}")
 
-		const frozen = "gate cli-freeze is closed (end of quarter)"
+		const frozen = "gate cli-freeze is closed by admin (end of quarter)"
 		said := fluxSays(ctx, "approve", "promotion", "cli-gated", "--env=two", "--yes")
 		Expect(said).To(And(
-			MatchRegexp(`(?m)^  also waits for: gate cli-freeze is closed \(end of quarter\)$`),
-			MatchRegexp(`◎ `+waits+`gate cli-freeze is closed \(end of quarter\)`+since+`\n$`)))
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(MatchRegexp(`^` + waits + `gate cli-freeze is closed \(end of quarter\)` + since + `\n$`))
+			MatchRegexp(`(?m)^  also waits for: gate cli-freeze is closed by admin \(end of quarter\)$`),
+			MatchRegexp(`◎ `+waits+`gate cli-freeze is closed by admin \(end of quarter\)`+since+`\n$`)))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(MatchRegexp(`^` + waits + `gate cli-freeze is closed by admin \(end of quarter\)` + since + `\n$`))
 
 		By("showing what the gate holds")
 		apply(ctx, `
@@ -254,11 +254,11 @@ spec: {interval: 24h, url: '%s', ref: {tag: v1.0.0}, gates: {refs: [cli-freeze]}
 		Expect(field(gate, "status", "heldPromotions")(ctx)).To(BeEquivalentTo(1))
 		Expect(fluxSays(ctx, "gate", "list")).To(MatchRegexp(`(?m)^cli-freeze +closed +\S+ +- +2 +end of quarter$`))
 		Expect(fluxSays(ctx, "gate", "get", "cli-freeze")).To(And(
-			HavePrefix("Gate/flux-system/cli-freeze: closed since "),
+			HavePrefix("Gate/flux-system/cli-freeze: closed by admin since "),
 			ContainSubstring("│   └── GitRepository/flux-system/cli-gated: held: "+frozen),
 			MatchRegexp(`    └── Pipeline/flux-system/cli-gated: two: v2\.0\.0@sha1:[0-9a-f]{8} waits: gate cli-freeze is closed`)))
 
-		Expect(fluxSays(ctx, "gate", "sources")).To(MatchRegexp(`(?m)^GitRepository/cli-gated +cli-freeze +held +true +- +gate cli-freeze is closed \(end of quarter\)`))
+		Expect(fluxSays(ctx, "gate", "sources")).To(MatchRegexp(`(?m)^GitRepository/cli-gated +cli-freeze +held +true +- +gate cli-freeze is closed by admin \(end of quarter\)`))
 
 		By("opening it, and waiting until the source and the promotion go on")
 		Expect(fluxSays(ctx, "open", "gate", "cli-freeze")).To(HaveSuffix("✔ gate cli-freeze is open: released 1 of 1 source\n"))
@@ -312,19 +312,19 @@ subjects: [{kind: ServiceAccount, name: cli-tenant, namespace: flux-system}]
 
 		Expect(fluxSays(ctx, turner, "close", "gate", "cli-limited", "--reason=end of quarter")).To(HaveSuffix("✔ gate cli-limited is closed: held 1 of 1 source\n"))
 		Expect(fluxSays(ctx, turner, "gate", "get", "cli-limited")).To(And(
-			MatchRegexp(`^Gate/flux-system/cli-limited: closed since \S+ \(\S+\): end of quarter\n`),
+			MatchRegexp(`^Gate/flux-system/cli-limited: closed by \S+ since \S+ \(\S+\): end of quarter\n`),
 			ContainSubstring("│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in flux-system namespace; by the gate's status: 1 of 1 source held\n"),
 			ContainSubstring("    └── you may not list Pipeline in flux-system namespace; by the gate's status: 0 promotions held\n")))
 
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "GateClosed"))
 		Expect(fluxSays(ctx, tenant, "gate", "sources", "--namespace=cli-one")).To(
-			MatchRegexp(`(?m)^GitRepository/cli-limited +flux-system/cli-limited +held +true +\S+ +gate flux-system/cli-limited is closed \(end of quarter\)`))
+			MatchRegexp(`(?m)^GitRepository/cli-limited +flux-system/cli-limited +held +true +\S+ +gate flux-system/cli-limited is closed by \S+ \(end of quarter\)`))
 		Expect(fluxSays(ctx, tenant, "gate", "list", "--namespace=cli-one")).To(
 			MatchRegexp(`(?m)^flux-system/cli-limited +<unknown> +<unknown> +<unknown> +<unknown> +you may not get it: 'flux gate sources' shows what it holds$`))
 		Expect(fluxSays(ctx, "gate", "list", "--namespace=cli-one")).To(MatchRegexp(`(?m)^flux-system/cli-limited +closed +\S+ +- +1 +end of quarter$`))
 	})
 
-	It("says that nothing is to be done where all run the revision", func(ctx SpecContext) {
+	It("says that there is nothing to do if all run the revision", func(ctx SpecContext) {
 		apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1
 kind: Pipeline

@@ -34,7 +34,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// Either closing or opening takes more than twenty writes: a hold or a release of each source, then its condition, and the status of the gate.
+// Closing and opening take more than twenty writes each: a hold or a release of each source, its condition, and the
+// status of the gate.
 var _ = Describe("Killing gate-controller", func() {
 	DescribeTable("while it holds the sources, and while it releases them, and starting it again, ends in the right state", func(ctx SpecContext, moments ...killproxy.Moment) {
 		up := startUpstream(ctx)
@@ -62,7 +63,7 @@ var _ = Describe("Killing gate-controller", func() {
 		Expect(err).NotTo(HaveOccurred())
 		g.expectReleased(ctx, now(ctx, g.sources())...)
 
-		// dies has the controller killed at a moment of what it does when the gate is turned, and starts it again.
+		// dies kills the controller at a point of its work when the gate changes, and starts it again.
 		dies := func(moment killproxy.Moment, closed bool) {
 			GinkgoHelper()
 			By(fmt.Sprintf("turning the gate to closed=%t and killing the controller at %+v", closed, moment))
@@ -122,10 +123,10 @@ var _ = Describe("Killing gate-controller", func() {
 	)
 })
 
-// killableController runs gate-controller, in place of the suite's, so that it can be killed at a moment of its work.
+// killableController runs gate-controller instead of the suite's, so it can be killed at a point of its work.
 func killableController(ctx context.Context) (controller *localcluster.Process, killAt func(killproxy.Moment) <-chan killproxy.Death) {
 	GinkgoHelper()
-	// Events don't count: no state depends on them.
+	// Events are not counted, because no state depends on them.
 	proxy := &killproxy.Proxy{}
 	DeferCleanup(proxy.Close)
 	server, err := proxy.Kubernetes(world.Cluster.Config, func(r *http.Request) bool {

@@ -54,21 +54,22 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// secrets knows what must not be seen anywhere, by what tells each from anything else.
+// secrets contains what must not be visible anywhere, with the parts that identify each.
 type secrets struct {
 	mu sync.Mutex
-	// spelled is how a secret, or a part of it, may be written.
+	// spelled returns the encodings of a secret or of a part of it.
 	spelled []string
 }
 
-// value makes a secret of characters that have other spellings in URLs, JSON and headers. Its core is found in all of them.
+// value returns a secret with characters that are encoded differently in URLs, JSON and headers. All encodings contain
+// its core.
 func (s *secrets) value(name string) string {
 	core := "Kx7q" + name + "W9zt"
 	s.add(core)
 	return `p4ss+/ "` + core + `&=%`
 }
 
-// token makes a secret of characters that any header takes.
+// token returns a secret with characters that every header accepts.
 func (s *secrets) token(name string) string {
 	core := "Kx7q" + name + "W9zt"
 	s.add(core)
@@ -79,14 +80,14 @@ func (s *secrets) add(core string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spelled = append(s.spelled, core, hex.EncodeToString([]byte(core)))
-	// In base64 it depends on what comes before, by which the first characters, and the last ones, differ.
+	// Its base64 encoding depends on what comes before, so the first and last characters differ.
 	for before := range 3 {
 		encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + core))
 		s.spelled = append(s.spelled, encoded[4:len(encoded)-4])
 	}
 }
 
-// addPEM adds each line of a key, but the one that is the same in any key for SSH.
+// addPEM adds each line of a key, except the one that all SSH keys share.
 func (s *secrets) addPEM(key []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +98,7 @@ func (s *secrets) addPEM(key []byte) {
 	}
 }
 
-// addSent adds what a host was sent, whatever the controller has made it of.
+// addSent adds what a host received, in whatever form the controller sent it.
 func (s *secrets) addSent(header string) {
 	if _, value, _ := strings.Cut(header, " "); len(value) > 20 {
 		s.mu.Lock()
@@ -118,7 +119,7 @@ func (s *secrets) in(text string) (found []string) {
 	return found
 }
 
-// repeat writes all that a request has brought to where an error may be taken from.
+// repeat writes everything that a request contained to where an error may be taken from.
 func (s *secrets) repeat(w http.ResponseWriter, r *http.Request, status int) {
 	authorization := r.Header.Get("Authorization")
 	s.addSent(authorization)
@@ -164,7 +165,8 @@ var _ = Describe("No credential", Ordered, ContinueOnFailure, func() {
 	}
 
 	BeforeAll(func(ctx SpecContext) {
-		// Whatever it is asked, it repeats, in answers of the status that the repository's name says. One of them gives an App its token.
+		// It repeats every request in its response, with the status in the repository's name. One of them gives an App
+		// its token.
 		repeater = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			status := http.StatusUnauthorized
 			if found := repeatsStatus.FindStringSubmatch(r.URL.Path); found != nil {
@@ -223,7 +225,7 @@ var _ = Describe("No credential", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
-	// promote makes a Pipeline whose promotion, by the strategy, is due at once.
+	// promote creates a Pipeline whose promotion is due immediately.
 	promote := func(ctx context.Context, name, strategy string) {
 		GinkgoHelper()
 		apply(ctx, `
@@ -246,14 +248,14 @@ spec:
 		GinkgoHelper()
 		Eventually(ctx, record(name, "two")).Should(And(haveState("failed"), HaveField("LastError", ContainSubstring(because))))
 	}
-	// expectUnseenByProcesses looks at the arguments and environments of all processes there are.
+	// expectUnseenByProcesses checks the arguments and environments of all processes.
 	expectUnseenByProcesses := func() {
 		GinkgoHelper()
 		for _, pattern := range []string{"/proc/[0-9]*/cmdline", "/proc/[0-9]*/environ"} {
 			files, err := filepath.Glob(pattern)
 			Expect(err).NotTo(HaveOccurred())
 			for _, file := range files {
-				// A process may have ended by now, or be another user's.
+				// A process may have ended, or be another user's.
 				if content, err := os.ReadFile(file); err == nil {
 					Expect(known.in(string(content))).To(BeEmpty(), file)
 				}
@@ -465,7 +467,7 @@ spec:
 		expectUnseenByProcesses()
 	})
 
-	// The last one: it looks at all that the others have left.
+	// This is the last spec: it checks what all others have left.
 	It("is in any log, event, status, metric or pull request", func(ctx SpecContext) {
 		pulls, err := github.PullRequests(owner, "discreet-well")
 		Expect(err).NotTo(HaveOccurred())
@@ -476,7 +478,7 @@ spec:
 		Expect(world.Client.List(ctx, &pipelines, client.InNamespace(flux))).To(Succeed())
 		for i := range pipelines.Items {
 			pipeline := &pipelines.Items[i]
-			// What a person has written into a URL is there for all to see.
+			// What a person writes into a URL is visible to everyone.
 			pipeline.Spec = pipelinesv1.PipelineSpec{}
 			encoded, err := json.Marshal(pipeline)
 			Expect(err).NotTo(HaveOccurred())

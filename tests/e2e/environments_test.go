@@ -27,8 +27,8 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// The configuration of an application goes from dev to UAT, which is two places, to staging and to prod. dev follows its releases; the
-// others have theirs in Git. One gate is before UAT, and another one holds one of its places.
+// The configuration of an application goes from dev to UAT, which is two places, to staging and to prod. dev follows
+// its releases; the others have theirs in Git. One gate is before UAT, and another one holds one of its places.
 var _ = Describe("A release, on its way from dev by UAT and staging to prod", Ordered, func() {
 	const name, app = "journey", "journey-app"
 	places := []string{"dev", "uat-eu", "uat-us", "staging", "prod"}

@@ -99,7 +99,7 @@ spec:
 	})
 })
 
-// trickle answers a byte a second, without an end, until it is let go.
+// trickle sends one byte a second until it is released.
 func trickle(letGo <-chan struct{}) githost.Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		for {

@@ -35,7 +35,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// serviceAccount makes a ServiceAccount in the namespace of Flux that has a ClusterRole there, and returns its client.
+// serviceAccount creates a ServiceAccount in Flux's namespace with a ClusterRole there, and returns its client.
 func serviceAccount(ctx context.Context, name, clusterRole string) client.Client {
 	GinkgoHelper()
 	apply(ctx, `
@@ -58,7 +58,7 @@ subjects: [{kind: ServiceAccount, name: %[1]s, namespace: flux-system}]
 	return as
 }
 
-// fluxEditor is somebody with the rights on sources that Flux's role flux-edit gives those who edit a namespace.
+// fluxEditor has the rights on sources that Flux's role flux-edit grants in a namespace.
 func fluxEditor(ctx context.Context) client.Client {
 	GinkgoHelper()
 	apply(ctx, `
@@ -70,7 +70,7 @@ rules: [{apiGroups: [source.toolkit.fluxcd.io], resources: ["*"], verbs: [create
 	return serviceAccount(ctx, "flux-editor", "e2e-flux-edit")
 }
 
-// forgery is a way to write the status of a source as it should be. It gets the source as it is, and as it should be.
+// forgery writes the status of a source. It receives the current source and the wanted one.
 type forgery struct {
 	name  string
 	write func(ctx context.Context, as client.Client, is, should *unstructured.Unstructured) error
@@ -112,7 +112,7 @@ func withArtifact(source *unstructured.Unstructured, revision string) *unstructu
 	return source
 }
 
-// withGatesOpen is a source with one more condition GatesOpen, or with another one in place of those that it has.
+// withGatesOpen returns a source with another condition GatesOpen, in addition to or instead of its own.
 func withGatesOpen(source *unstructured.Unstructured, beside bool, status metav1.ConditionStatus, message string) *unstructured.Unstructured {
 	GinkgoHelper()
 	source = source.DeepCopy()
@@ -134,10 +134,10 @@ func withGatesOpen(source *unstructured.Unstructured, beside bool, status metav1
 	return source
 }
 
-// withoutRight is the error for somebody who may not release.
+// withoutRight is the error without the right to release.
 var withoutRight = MatchError(And(ContainSubstring("denied request: access denied: "), ContainSubstring("the verb release on gates")))
 
-// refuses has somebody write a source's status in all ways, and expects that none is accepted for want of the right.
+// refuses writes a source's status in all ways, and expects each to be refused for lack of the right.
 func refuses(ctx context.Context, as client.Client, is, should *unstructured.Unstructured) {
 	GinkgoHelper()
 	refusesWith(ctx, as, is, should, withoutRight)
@@ -150,12 +150,13 @@ func refusesWith(ctx context.Context, as client.Client, is, should *unstructured
 	}
 }
 
-// byStatusWrite has an editor say that the gates of each source are open: with an artifact, beside what gate-controller says, and alone.
+// byStatusWrite has an editor say that the gates of each source are open: with an artifact, beside what gate-controller
+// says, and alone.
 func byStatusWrite(ctx context.Context, g *group, round int) []*unstructured.Unstructured {
 	GinkgoHelper()
 	editor := fluxEditor(ctx)
 	sources := now(ctx, g.sources())
-	// An artifact is refused by whichever policy the API server asks first.
+	// The policy that the API server evaluates first refuses the artifact.
 	refusal := Or(withoutRight, MatchError(And(ContainSubstring("denied request: new artifact blocked: gate "), ContainSubstring(" is closed"))))
 	for _, source := range sources {
 		forged := withArtifact(source, "forged-"+version(round))

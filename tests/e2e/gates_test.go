@@ -133,7 +133,7 @@ spec:
 	}
 
 	It("warns a person who suspends what it holds, since that leaves no trace", func(ctx SpecContext) {
-		const warning = "nothing changed: this source is suspended by its gates, and runs when they open"
+		const warning = "nothing changed: the source is already suspended by its gates, and resumes when they open"
 		closeGate(ctx, "suspended-late", true)
 		source := ungatedSource(ctx, "suspended-late")
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "suspended-late")
@@ -253,8 +253,8 @@ spec:
 			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "gate/followed")
 		}
 		Eventually(ctx, events).Should(And(
-			MatchRegexp(`Normal +Closed .* the gate is closed; 12 of 12 sources are held, 0 promotions wait\n`),
-			MatchRegexp(`Normal +Open .* the gate is open; 0 of 12 sources are held, 0 promotions wait\n`)))
+			MatchRegexp(`Normal +Closed .* closed by admin; holds 12 of 12 sources\n`),
+			MatchRegexp(`Normal +Open .* opened by admin; released 12 of 12 sources\n`)))
 		all, err := events(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(strings.Split(strings.TrimSpace(all), "\n")).To(HaveLen(3), "a heading and two events")
@@ -273,7 +273,7 @@ spec:
 		Expect(condition(gate, "Open")(ctx)).To(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "Closed")))
 		Eventually(ctx, metricsOf(world.GateController)).Should(And(
 			ContainSubstring(`sluice_gate_closed{name="counted",namespace="flux-system"} 1`),
-			MatchRegexp(`sluice_gate_closed_seconds{name="counted",namespace="flux-system"} [0-9.]*[1-9]`),
+			MatchRegexp(`sluice_gate_closed_duration_seconds{name="counted",namespace="flux-system"} [0-9.]*[1-9]`),
 			ContainSubstring(`sluice_gate_sources_held{kind="GitRepository",name="counted",namespace="flux-system"} 3`),
 			ContainSubstring(`sluice_gate_sources_held{kind="Bucket",name="counted",namespace="flux-system"} 0`)))
 		Eventually(ctx, metricsOf(world.GateController)).Should(
@@ -284,7 +284,7 @@ spec:
 		Expect(condition(gate, "Open")(ctx)).To(HaveField("Status", BeEquivalentTo("True")))
 		Eventually(ctx, metricsOf(world.GateController)).Should(And(
 			ContainSubstring(`sluice_gate_closed{name="counted",namespace="flux-system"} 0`),
-			ContainSubstring(`sluice_gate_closed_seconds{name="counted",namespace="flux-system"} 0`),
+			ContainSubstring(`sluice_gate_closed_duration_seconds{name="counted",namespace="flux-system"} 0`),
 			ContainSubstring(`sluice_gate_sources_held{kind="GitRepository",name="counted",namespace="flux-system"} 0`)))
 
 		By("deleting it, which leaves no metric behind")
@@ -310,8 +310,8 @@ func annotate(ctx context.Context, obj *unstructured.Unstructured, annotation, v
 	Expect(world.Client.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-// heldAndObserved returns a function that reports whether a source is suspended and source-controller has seen that: from then on no
-// fetch is under way.
+// heldAndObserved returns a function that reports whether a source is suspended and source-controller has seen that:
+// from then on no fetch is under way.
 func heldAndObserved(source *unstructured.Unstructured) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		now := source.DeepCopy()

@@ -39,7 +39,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/upstream"
 )
 
-// groupLabel is on the sources of a group, for the sentinel to know them by.
+// groupLabel marks the sources of a group for the sentinel.
 const groupLabel = "sluice-e2e-group"
 
 // group is sources that share a gate: one of each line. The gate is named like the group.
@@ -49,7 +49,7 @@ type group struct {
 	sentinel *sentinel
 }
 
-// newGroup names a group, and watches its sources from then on. They are deleted when the spec ends.
+// newGroup returns a group, whose sources are watched from then on, and deleted when the spec ends.
 func newGroup(ctx context.Context, name string, lines []line) *group {
 	GinkgoHelper()
 	g := &group{name: name, lines: lines}
@@ -84,8 +84,8 @@ func (g *group) manifest(l line, name, more string) string {
 	return l.repositoryManifest(g.upstreamOf(l), g.name) + "\n---\n" + l.manifest(name, g.upstreamOf(l), g.name, more)
 }
 
-// establish makes the sources under an open gate, and waits until they have published what there is. gate-controller, which hears of gates and
-// of sources by different watches, knows the gate by then: no source is held for a moment because its gate is missing.
+// establish creates the sources with an open gate, and waits until they have published. gate-controller knows the gate
+// by then, so no source is held for a moment because its gate is missing.
 func (g *group) establish(ctx context.Context) {
 	GinkgoHelper()
 	turnGate(ctx, g.name, false)
@@ -116,7 +116,7 @@ func (g *group) publish(ctx context.Context, round int) {
 	}
 }
 
-// fromGit puts the sources into a repository, with 'suspend: false', and has Flux apply them from there.
+// fromGit commits the sources, with 'suspend: false', and makes Flux apply them.
 func (g *group) fromGit(ctx context.Context) {
 	GinkgoHelper()
 	_, err := world.Git.CreateRepository(g.name)
@@ -129,7 +129,8 @@ func (g *group) fromGit(ctx context.Context) {
 	fromGit(ctx, g.name, "")
 }
 
-// fromGit has Flux apply a repository, until the spec ends, with more in the spec of the Kustomization. It waits until that is ready.
+// fromGit has Flux apply a repository, until the spec ends, with more in the spec of the Kustomization. It waits until
+// that is ready.
 func fromGit(ctx context.Context, name, more string) *unstructured.Unstructured {
 	GinkgoHelper()
 	kustomization := syncFrom(ctx, name, flux, "24h", "./", more)
@@ -137,15 +138,16 @@ func fromGit(ctx context.Context, name, more string) *unstructured.Unstructured 
 	return kustomization
 }
 
-// expectHeld waits until the hold is on sources in the given states, or in later ones, and source-controller has seen it. From
-// then on no fetch is under way, and the sentinel has seen all that was written before.
+// expectHeld waits until the hold is on sources in the given states, or in later ones, and source-controller has seen
+// it. From then on no fetch is under way, and the sentinel has seen all that was written before.
 func (g *group) expectHeld(ctx context.Context, sources ...*unstructured.Unstructured) {
 	GinkgoHelper()
 	for _, source := range sources {
 		Eventually(ctx, func() error { return g.sentinel.held(source) }).WithPolling(10 * time.Millisecond).Should(Succeed())
 	}
-	// A source that was held before it was ever fetched gets no observedGeneration by itself. To a request for a reconciliation
-	// source-controller answers also when a source is suspended, and it works on one object after the other.
+	// A source that was held before it was ever fetched gets no observedGeneration by itself. To a request for a
+	// reconciliation source-controller answers also when a source is suspended, and it works on one object after the
+	// other.
 	token := time.Now().Format(time.RFC3339Nano)
 	for _, source := range sources {
 		requested := source.DeepCopy()
@@ -162,7 +164,8 @@ func (g *group) expectReleased(ctx context.Context, sources ...*unstructured.Uns
 	}
 }
 
-// resumed waits until each source was seen without its suspension more often than before: the way was really gone.
+// resumed waits until each source was seen without its suspension more often than before, which shows that the hold was
+// really removed.
 func (g *group) resumed(ctx context.Context, before map[string]int) {
 	GinkgoHelper()
 	for _, source := range g.sources() {
@@ -205,7 +208,7 @@ func content(source *unstructured.Unstructured) func(context.Context) (string, e
 	}
 }
 
-// now returns objects as they are.
+// now returns the current objects.
 func now(ctx context.Context, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	GinkgoHelper()
 	var read []*unstructured.Unstructured
@@ -244,19 +247,20 @@ func startUpstream(ctx context.Context) *upstream.Server {
 	return up
 }
 
-// line leads from an upstream to sources of a kind. They are fetched once a day, and otherwise only when there is a reason to.
+// line connects an upstream with sources of a kind. They are fetched once a day, and otherwise only on request.
 type line struct {
 	// slug is the line's short name.
 	slug string
 	// kind of the sources, and what the flux CLI calls it.
 	kind, cli string
-	// begin makes the place upstream.
+	// begin creates the place upstream.
 	begin func(name string) error
 	// publish publishes a version upstream, and returns when a fetch would find it.
 	publish func(ctx context.Context, name, version string)
 	// spec of a source of what is published under a name.
 	spec func(name string) string
-	// edits are the patches of the spec that ask, in turn, for what was asked for at first and for the same version in another way.
+	// edits are the patches of the spec that ask, in turn, for what was asked for at first and for the same version in
+	// another way.
 	edits func(name, version string) [2]string
 	// repository is the spec of the HelmRepository of a HelmChart, and inherits reports whether the gates are on that.
 	repository func(name string) string
@@ -289,11 +293,11 @@ func (l line) repositoryManifest(upstream, gate string) string {
 		sourceAPI, upstream, strings.Join(spec, ", "))
 }
 
-// lines are one for each kind of source, and one for the HelmCharts of an OCI HelmRepository, which has no artifact to hold back: its
-// gates are theirs.
+// lines are one for each kind of source, and one for the HelmCharts of an OCI HelmRepository, which has no artifact to
+// hold back: its gates are theirs.
 func lines(up *upstream.Server) []line {
 	nothing := func(string) error { return nil }
-	// All names of an upstream get what is published.
+	// All names of an upstream receive what is published.
 	to := func(publish func(name, version string) error, also ...string) func(context.Context, string, string) {
 		return func(_ context.Context, name, version string) {
 			GinkgoHelper()
@@ -375,7 +379,7 @@ func lines(up *upstream.Server) []line {
 			publish: func(ctx context.Context, name, version string) {
 				GinkgoHelper()
 				to(chart)(ctx, name, version)
-				// The chart is looked for in the index that the HelmRepository has fetched.
+				// The chart is looked up in the index that the HelmRepository has fetched.
 				repository := object(sourceAPI, sourcev1.HelmRepositoryKind, flux, name)
 				if uid, err := field(repository, "metadata", "uid")(ctx); err != nil || uid != nil {
 					Expect(err).NotTo(HaveOccurred())

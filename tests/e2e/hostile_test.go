@@ -41,9 +41,9 @@ import (
 
 var _ = Describe("A hostile Git host", Ordered, func() {
 	const (
-		// most is half of what the container has.
+		// most is half of the container's memory.
 		most = 512 << 20
-		// atOnce is how many promotions one Git host gets from one namespace.
+		// atOnce is the number of promotions that a namespace may run on one Git host.
 		atOnce = 4
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -59,7 +59,7 @@ var _ = Describe("A hostile Git host", Ordered, func() {
 		DeferCleanup(func(ctx SpecContext) { Expect(world.PipelineController.Start(ctx)).To(Succeed()) })
 	})
 
-	// start runs a controller in place of the suite's, so that its memory is its own.
+	// start runs a controller instead of the suite's, to measure its memory alone.
 	start := func(ctx context.Context, args ...string) *localcluster.Process {
 		GinkgoHelper()
 		controller, err := world.Cluster.StartController(ctx, localcluster.ControllerProcess{
@@ -86,7 +86,7 @@ var _ = Describe("A hostile Git host", Ordered, func() {
 		GinkgoWriter.Println("at most", peak>>20, "MiB")
 		Expect(peak).To(BeNumerically("<", most))
 	},
-		Entry("if an object claims 2^40 bytes", "a file of 1099511627776 bytes makes the repository larger than 8589934592 bytes", func() *handpack.Server {
+		Entry("if an object claims 2^40 bytes", "with a file of 1099511627776 bytes, the repository exceeds the limit of 8589934592 bytes", func() *handpack.Server {
 			return packedByHand(handpack.Entry{Type: handpack.Blob, Size: 1 << 40})
 		}),
 		Entry("if it has a chain of 40 deltas over 100 MiB", slow, "no field is marked", func() *handpack.Server { return packedByHand(chain(40, 100<<20)...) }),
@@ -98,7 +98,7 @@ var _ = Describe("A hostile Git host", Ordered, func() {
 			}
 			return packedByHand(entries...)
 		}),
-		Entry("if it has 14 files of 99 MiB that are alike, as git packs them", "no field is marked", func() *handpack.Server { return packedByGit(14, 99<<20) }),
+		Entry("if it has 14 files of 99 MiB that are alike, as git packs them", slow, "no field is marked", func() *handpack.Server { return packedByGit(14, 99<<20) }),
 	)
 
 	DescribeTable("leads to no address that Git hosts may not have", func(ctx SpecContext, says string, to string, args ...string) {
@@ -160,7 +160,7 @@ func packedByGit(files, size int) *handpack.Server {
 	return &handpack.Server{Commit: hash, Pack: pack}
 }
 
-// chain is a blob of some size, and deltas each of which adds a byte to the one before.
+// chain is a blob, and deltas that each add a byte to the previous one.
 func chain(deltas, size int) []handpack.Entry {
 	entries := []handpack.Entry{{Type: handpack.Blob, Content: bytes.Repeat([]byte{0}, size)}}
 	for range deltas {
@@ -171,7 +171,8 @@ func chain(deltas, size int) []handpack.Entry {
 	return entries
 }
 
-// promoteAt makes a Pipeline with a promotion by pull request that is due at once. Its pull request can't be withdrawn at the end.
+// promoteAt makes a Pipeline with a promotion by pull request that is due at once. Its pull request can't be withdrawn
+// at the end.
 func promoteAt(ctx context.Context, name, url string) {
 	GinkgoHelper()
 	apply(ctx, `
@@ -186,7 +187,7 @@ spec:
   promotion: {strategy: {pull-request: {type: github, url: '%[2]s', baseBranch: main, secretRef: {name: bomb}}}}
 `, name, url)
 	DeferCleanup(func(ctx SpecContext) {
-		// In this order: the controller would give it a finalizer again that is not being deleted.
+		// Keep this order: otherwise the controller adds its finalizer again.
 		pipeline := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name)
 		Expect(world.Client.Delete(ctx, pipeline.DeepCopy())).To(Succeed())
 		finalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))

@@ -29,7 +29,8 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// leafAuthentication has the leaf's API server know the ServiceAccounts of the management cluster, given its address and its CA.
+// leafAuthentication has the leaf's API server know the ServiceAccounts of the management cluster, given its address
+// and its CA.
 const leafAuthentication = `
 apiVersion: apiserver.config.k8s.io/v1
 kind: AuthenticationConfiguration
@@ -48,7 +49,7 @@ var _ = Describe("A target in a cluster that knows the ServiceAccounts of the co
 	var admin client.Client // of the leaf
 
 	BeforeAll(func(ctx SpecContext) {
-		// Who issues tokens is looked up by whom they are shown to, which has none of its own to show.
+		// The leaf looks up the issuer of tokens without any credentials.
 		apply(ctx, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -115,7 +116,7 @@ spec:
 	It("is no longer read when the ServiceAccount is deleted", func(ctx SpecContext) {
 		Expect(world.Client.Delete(ctx, object("v1", "ServiceAccount", flux, name))).To(Succeed())
 		Eventually(ctx, staging(name)).Should(And(HaveField("Reason", pipelinesv1.TokenUnavailableReason),
-			HaveField("Error", "ServiceAccount flux-system/leaf-identity does not exist")))
+			HaveField("Error", "ServiceAccount flux-system/leaf-identity not found")))
 	})
 })
 

@@ -44,9 +44,9 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// Something ends in the middle of many promotions and of a freeze: a leader, the API server with all that it remembers, or the version of
-// the controllers. Afterwards each promotion was made once, and each source is held. All Pipelines go from namespace interrupted-one, where
-// the application runs v2, to interrupted-two, where it runs v1.
+// Something ends in the middle of many promotions and of a freeze: a leader, the API server with all that it remembers,
+// or the version of the controllers. Afterwards each promotion was made once, and each source is held. All Pipelines go
+// from namespace interrupted-one, where the application runs v2, to interrupted-two, where it runs v1.
 var _ = Describe("An interruption", Ordered, Serial, func() {
 	const gate, pass, sources = "interrupted", "interrupted-pass", 8
 	var (
@@ -81,7 +81,7 @@ var _ = Describe("An interruption", Ordered, Serial, func() {
 		runs(ctx, world.Client, "interrupted-two", "v1")
 	})
 
-	// start runs one of Sluice's controllers, until the spec ends.
+	// start runs one of Sluice's controllers until the spec ends.
 	start := func(ctx context.Context, name, controller string, server *rest.Config, args ...string) *localcluster.Process {
 		GinkgoHelper()
 		args = append(args, "--events-addr="+eventsAt)
@@ -137,7 +137,7 @@ spec:
 		Eventually(ctx, record(name, "two")).Should(And(haveState("succeeded"), HaveField("Revision", "v2")), name)
 		Expect(events.of(name)).To(Equal(1), name)
 	}
-	// gated makes sources, or waits until those are released that there are.
+	// gated creates sources, or waits until existing ones are released.
 	gated := func(ctx context.Context) []*unstructured.Unstructured {
 		GinkgoHelper()
 		turnGate(ctx, gate, false)
@@ -193,7 +193,7 @@ spec:
 		}
 		return func() { turnGate(ctx, pass, false) }
 	}
-	// restart starts the API server again, which has forgotten all that isn't so any more.
+	// restart restarts the API server, which then has no old state.
 	restart := func(ctx context.Context) {
 		GinkgoHelper()
 		Expect(world.Cluster.Compact(ctx)).To(Succeed())
@@ -203,7 +203,7 @@ spec:
 	It("by the death of both leaders leaves the rest to the other replicas", func(ctx SpecContext) {
 		election := []string{"--enable-leader-election",
 			"--leader-election-lease-duration=10s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=1s"}
-		// die runs two replicas, of which the one that leads is killed at one of its writes of such objects.
+		// die runs two replicas, and kills the leader at one of its writes of these objects.
 		die := func(controller, path string, moment killproxy.Moment) <-chan killproxy.Death {
 			GinkgoHelper()
 			proxy := &killproxy.Proxy{}
@@ -269,7 +269,7 @@ spec:
 		remove(ctx, append(pulled, told...)...)
 	})
 
-	It("of the watches, by which changes were missed that nobody remembers, is made up for", func(ctx SpecContext) {
+	It("of the watches, by which changes were missed that nobody remembers, is made up for", slow, func(ctx SpecContext) {
 		line, err := leafserver.NewLine(world.Cluster.Config.Host)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(line.Close)
@@ -283,7 +283,8 @@ spec:
 		for _, name := range []string{"missed", "missed-end"} {
 			Eventually(ctx, ready(name)).Should(HaveField("Reason", "UpToDate"))
 		}
-		// Its revision is known before: one that is approved before it was seen is void, and which of the two is seen first is up to the watches.
+		// Its revision is known before: one that is approved before it was seen is void, and which of the two is seen
+		// first is up to the watches.
 		runs(ctx, world.Client, "interrupted-three", "v2")
 		promoteFrom(ctx, "interrupted-three", "missed-approval", "approvals: {required: 1}, PULL")
 		Eventually(ctx, ready("missed-approval")).Should(HaveField("Reason", "WaitingForPreconditions"))
@@ -404,7 +405,7 @@ func approve(ctx context.Context, pipeline, revision string) {
 	Expect(world.Client.Create(ctx, pipelinesv1.NewPromotionApproval(flux, spec))).To(Succeed())
 }
 
-// age takes from the status of a Pipeline what a version that is older does not write into it.
+// age removes from the status of a Pipeline what an older version does not write.
 func age(ctx context.Context, name string) {
 	GinkgoHelper()
 	pipeline := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name)
@@ -436,7 +437,7 @@ func (a *receipts) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	// Who has sent it may be dead already.
+	// The sender may be dead already.
 	response, err := http.DefaultTransport.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 	if err == nil && response.StatusCode < 300 {
 		a.take(body)

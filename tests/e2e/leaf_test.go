@@ -46,7 +46,8 @@ import (
 )
 
 const (
-	// leafNamespace is that of the applications in the leaf cluster, and leafUser whom the controller is there.
+	// leafNamespace is the namespace of the applications in the leaf cluster, and leafUser is the controller's user
+	// there.
 	leafNamespace = "leaf-apps"
 	leafUser      = "system:serviceaccount:" + leafNamespace + ":sluice"
 )
@@ -54,7 +55,7 @@ const (
 // gitopsCluster is one of any name, all with the same Secret.
 const gitopsCluster = "{apiVersion: gitops.weave.works/v1alpha1, kind: GitopsCluster, metadata: {name: %s, namespace: flux-system}, spec: {secretRef: {name: leaf}}}"
 
-// leafRole lets a subject look at the applications in the leaf cluster, and at nothing else.
+// leafRole allows a subject to read the applications in the leaf cluster, and nothing else.
 const leafRole = `
 apiVersion: v1
 kind: Namespace
@@ -73,7 +74,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sluice}
 subjects: [%s]
 `
 
-// leafAudit has the leaf's API server write down all that is asked as leafUser.
+// leafAudit makes the leaf's API server log all requests of leafUser.
 const leafAudit = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -84,8 +85,8 @@ rules:
 - level: None
 `
 
-// A second API server is the leaf. Nothing reconciles there: the specs say themselves what its applications run. In the cluster of the
-// controllers, the applications are suspended for the same reason.
+// A second API server is the leaf. Nothing reconciles there: the specs say themselves what its applications run. In the
+// cluster of the controllers, the applications are suspended for the same reason.
 var _ = Describe("A target in another cluster", Ordered, func() {
 	var (
 		leaf  *localcluster.Cluster
@@ -154,7 +155,7 @@ spec:
 	It("says that its cluster does not exist", func(ctx SpecContext) {
 		pipeline(ctx, "leaf", "{kind: GitopsCluster, name: leaf}", leafNamespace)
 		Eventually(ctx, ready("leaf")).Should(And(HaveField("Reason", "TargetNotReadable"),
-			HaveField("Message", ContainSubstring("GitopsCluster flux-system/leaf does not exist"))))
+			HaveField("Message", ContainSubstring("GitopsCluster flux-system/leaf not found"))))
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", "ClusterNotFound"), HaveField("Since", Not(BeNil()))))
 	})
 
@@ -171,7 +172,7 @@ spec:
 		runs(ctx, world.Client, "leaf-dev", "v2")
 		Eventually(ctx, record("leaf", "staging")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v2")))
 		Expect(record("leaf", "prod")(ctx)).To(HaveField("Revision", BeEmpty()))
-		// What holds a rollout is asked for, and need not be allowed.
+		// The controller also requests the cause of a stopped rollout, but need not be allowed to.
 		Eventually(func() []string { return asked(audit) }).Should(ContainElement("list gitrepositories in leaf-apps"))
 		runs(ctx, admin, leafNamespace, "v2")
 		Eventually(ctx, record("leaf", "prod")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v2")))
@@ -185,7 +186,7 @@ spec:
 		pipeline(ctx, "leaf-silent", "{kind: Secret, name: leaf-silent}", leafNamespace)
 		kubeconfig(ctx, "leaf-dead", "https://127.0.0.1:1")
 		pipeline(ctx, "leaf-dead", "{kind: Secret, name: leaf-dead}", leafNamespace)
-		Eventually(ctx, staging("leaf-silent")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("no answer in time"))))
+		Eventually(ctx, staging("leaf-silent")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("timed out"))))
 		Eventually(ctx, staging("leaf-dead")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("connection refused"))))
 
 		kubeconfig(ctx, "leaf-direct", leaf.Config.Host)
@@ -243,7 +244,7 @@ spec:
 	It("says what is wrong with its kubeconfig, and follows the cluster to where another one leads", func(ctx SpecContext) {
 		wrong := func(reason string) {
 			GinkgoHelper()
-			// A person who is at work on it doesn't wait.
+			// A person's request does not wait.
 			reconcile(ctx, "leaf", "look-for-"+reason)
 			Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", reason), HaveField("Since", Not(BeNil()))))
 		}
@@ -296,8 +297,8 @@ spec:
 	})
 })
 
-// startLeaf starts a control plane whose API server has further flags. A cluster takes its programs from KUBEBUILDER_ASSETS; there, this
-// puts one that adds them.
+// startLeaf starts a control plane whose API server has further flags. A cluster takes its programs from
+// KUBEBUILDER_ASSETS; there, this puts one that adds them.
 func startLeaf(ctx context.Context, dir string, flags ...string) *localcluster.Cluster {
 	GinkgoHelper()
 	program, err := world.Cluster.Program("kube-apiserver")
@@ -350,7 +351,8 @@ func asked(log string) []string {
 	return all
 }
 
-// kustomizationWith makes a directory with a kustomization that is a component of config/, and a manifest for it, if any.
+// kustomizationWith makes a directory with a kustomization that is a component of config/, and a manifest for it, if
+// any.
 func kustomizationWith(dir, component string, manifest ...string) string {
 	GinkgoHelper()
 	path := filepath.Join(dir, component)
@@ -394,7 +396,7 @@ func expiredKubeconfig(leaf *localcluster.Cluster) []byte {
 	return content
 }
 
-// runs makes the application in a namespace of a cluster one that is ready on a revision.
+// runs makes the application in a namespace of a cluster ready on a revision.
 func runs(ctx context.Context, in client.Client, namespace, revision string) {
 	GinkgoHelper()
 	key := client.ObjectKey{Namespace: namespace, Name: "leafapp"}

@@ -34,8 +34,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
-// The first environment is in a cluster of which no more can be read than its applications: nobody knows what their source follows. It runs
-// the newest commit of the branch that promotions are merged into.
+// The controller can read only the applications in the first environment's cluster, so it does not know what their
+// source follows. The source runs the newest commit of the branch that promotions are merged into.
 var _ = Describe("A first environment that follows the branch which promotions are merged into, unseen", Ordered, func() {
 	const pipelines = 2
 
@@ -139,8 +139,8 @@ spec:
 			Expect(merges).To(HaveKey(follow()), "the commit of the last merge")
 			each(func(pipeline string) {
 				Eventually(ctx, ready(pipeline)).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", "PromotionLoop"),
-					HaveField("Message", HaveSuffix("the first environment follows the branch that promotions are merged into, so that each would be a new revision "+
-						"to promote: have it follow tags or another branch, or set spec.revision.expr to the field that says what runs"))))
+					HaveField("Message", HaveSuffix("the first environment follows the branch that promotions are merged into, so each merge would be a new revision "+
+						"to promote: follow tags or another branch, or set spec.revision.expr to the field that has the running revision"))))
 				reconcile(ctx, pipeline, fmt.Sprintf("look-%d", changes))
 				Expect(condition(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, pipeline), meta.StalledCondition)(ctx)).To(HaveField("Reason", "PromotionLoop"))
 			})

@@ -97,8 +97,8 @@ var _ = Describe("Sources that are held while their CRDs lose spec.gates", func(
 	})
 })
 
-// loseGatesField takes spec.gates from the CRDs of kinds, as a plain flux install does, and has all sources lose their gates. It returns
-// what gives the field back. The sources of other specs get their gates back when the spec ends.
+// loseGatesField removes spec.gates from the CRDs of kinds, as a plain 'flux install' does, and from all sources. It
+// returns a function that restores the field. Sources of other specs get their gates back when the spec ends.
 func loseGatesField(ctx context.Context, kinds ...string) (giveBack func(context.Context)) {
 	GinkgoHelper()
 	const path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/gates"
@@ -120,7 +120,7 @@ func loseGatesField(ctx context.Context, kinds ...string) (giveBack func(context
 		definitions = append(definitions, definition{crd, gates})
 		Expect(world.Client.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"remove","path":%q}]`, path)))).To(Succeed())
 	}
-	// The API server takes a moment to know that. What it writes then has lost its gates for good.
+	// The API server takes a moment to notice. What it writes after that has lost its gates permanently.
 	for _, source := range gated {
 		touched := source.DeepCopy()
 		Eventually(ctx, func(ctx context.Context) (any, error) {

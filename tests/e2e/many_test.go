@@ -29,7 +29,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// Many Pipelines have their applications' versions in one repository, which they may all wish to change at once.
+// The versions of many Pipelines are in one repository, and all may change at once.
 var _ = Describe("Promotions in one repository", Ordered, func() {
 	const (
 		many       = 20

@@ -229,8 +229,8 @@ spec: {closed: true}
 		shared := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "shared-source")
 		for _, of := range []string{meta.ReadyCondition, meta.StalledCondition} {
 			Eventually(ctx, condition(shared, of)).Should(And(HaveField("Reason", pipelinesv1.SharedSourceReason), HaveField("Message",
-				"environments dev and staging both take their revision from GitRepository flux-system/mono, which does not say what each of them runs: "+
-					"set spec.revision.expr to the field that does, such as object.spec.images[0].newTag, or give each environment a source of its own")), of)
+				"environments dev and staging both take their revision from GitRepository flux-system/mono, which does not show what each of them runs: "+
+					"set spec.revision.expr to the field that does, such as object.spec.images[0].newTag, or give each environment its own source")), of)
 		}
 		set("dev", "1.2.0")
 		Eventually(ctx, record("tagged", "staging")).Should(And(HaveField("Revision", "1.2.0"), haveState(pipelinesv1.PromotionCreated)))
@@ -284,7 +284,7 @@ spec:
 			deleteAll(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "loop"), loop)
 		})
 		Eventually(ctx, ready("loop")).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", pipelinesv1.PromotionLoopReason), HaveField("Message",
-			HavePrefix("GitRepository flux-system/mono, which environment dev runs, follows branch main, which promotions are merged into"))))
+			HavePrefix("GitRepository flux-system/mono of environment dev follows branch main, which promotions are merged into"))))
 		// Of the others, each may still be making its own.
 		Expect(pullRequestsIn("mono")).NotTo(ContainElement(HaveField("Title", ContainSubstring("flux-system/loop"))))
 	})

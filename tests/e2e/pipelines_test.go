@@ -240,7 +240,7 @@ spec:
 				pipeline(ctx, name, "")
 			},
 			func(context.Context, string) { broken.Remove() }),
-		Entry("when a gate does not exist", "no-gate", "GateNotFound", "gate no-gate does not exist",
+		Entry("when a gate does not exist", "no-gate", "GateNotFound", "gate no-gate not found",
 			func(ctx context.Context, name string) {
 				repository(name, map[string]string{"app.yaml": marked(name)})
 				secret(ctx, name, token)
@@ -307,7 +307,7 @@ spec:
 		patch := `[{"op":"add","path":"/spec/environments/1/targets/0/clusterRef","value":{"kind":"Secret","name":"eu"}}]`
 		Expect(world.Client.Patch(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "unknown"),
 			client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
-		Eventually(ctx, ready("unknown")).Should(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring("Secret flux-system/eu does not exist"))))
+		Eventually(ctx, ready("unknown")).Should(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring("Secret flux-system/eu not found"))))
 	})
 
 	It("is given up by force where what it may have left can't be withdrawn any more", func(ctx SpecContext) {
@@ -387,7 +387,7 @@ spec:
 		pipeline(ctx, "deleted", "")
 		Eventually(ctx, record("deleted", "two")).Should(haveState("created"))
 		measured := metricsOf(world.PipelineController)
-		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_arrived_duration_seconds_count{name="deleted",namespace="flux-system"} 0`))
+		Eventually(ctx, measured).Should(ContainSubstring(`sluice_promotion_arrived_duration_seconds_count{environment="two",name="deleted",namespace="flux-system"} 0`))
 		obj := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "deleted")
 		Expect(world.Client.Delete(ctx, obj)).To(Succeed())
 		Eventually(ctx, field(obj, "metadata", "uid")).Should(BeNil())

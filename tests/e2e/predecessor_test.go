@@ -33,9 +33,9 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// The manifests stand for those of github.com/weaveworks/pipeline-controller at commit 2ca1d66. That repository has no licence, so they are
-// not copies: they have the same kinds, fields and API versions, and the names that matter to a reader. Flux 2.9 serves HelmReleases as v2
-// only; 'appRef' goes on naming v2beta1.
+// The manifests stand for those of github.com/weaveworks/pipeline-controller at commit 2ca1d66. That repository has no
+// licence, so they are not copies: they have the same kinds, fields and API versions, and the names that matter to a
+// reader. Flux 2.9 serves HelmReleases as v2 only; 'appRef' goes on naming v2beta1.
 var _ = Describe("A manifest of the predecessor", func() {
 	// runs has a HelmRelease that nobody reconciles run a version of its chart.
 	runs := func(ctx context.Context, namespace, name, version string) {
@@ -221,7 +221,7 @@ spec:
 `)
 		deleteAfterwards(flux, "predecessor-cluster")
 		Eventually(ctx, ready("predecessor-cluster")).Should(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "TargetNotReadable"),
-			HaveField("Message", ContainSubstring("GitopsCluster flux-system/predecessor-nowhere does not exist"))))
+			HaveField("Message", ContainSubstring("GitopsCluster flux-system/predecessor-nowhere not found"))))
 	})
 
 	It("of controllers/pipeline_controller_test.go, without an API version of its application, is taken, and says what it lacks", func(ctx SpecContext) {

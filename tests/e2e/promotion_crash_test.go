@@ -38,9 +38,9 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// The application runs v2.0.0 in namespace crash-one and v1.0.0 in crash-two. Each round has a Pipeline of its own from one to the
-// other, and pipeline-controller is killed at another call of the promotion: to the API server, the Git host, or
-// notification-controller.
+// The application runs v2.0.0 in namespace crash-one and v1.0.0 in crash-two. Each round has a Pipeline of its own from
+// one to the other, and pipeline-controller is killed at another call of the promotion: to the API server, the Git
+// host, or notification-controller.
 var _ = Describe("Killing pipeline-controller", Ordered, func() {
 	var (
 		proxy       *killproxy.Proxy
@@ -124,7 +124,7 @@ spec:
 		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: flux-system}, stringData: {token: %s}, data: {ca.crt: %s}}", name, token, ca)
 		return fmt.Sprintf("pull-request: {type: github, url: '%s/%s/%s.git', baseBranch: main, secretRef: {name: %[3]s}}", gitHost, owner, name)
 	}
-	// remove takes the Pipeline away, so that it makes no more calls.
+	// remove deletes the Pipeline, so it makes no more calls.
 	remove := func(ctx context.Context, name string) {
 		GinkgoHelper()
 		promoted.Store("none")
@@ -145,7 +145,8 @@ spec:
 		Expect(branches).To(And(HaveLen(2), HaveKeyWithValue(promotion.PullRequest.Branch, promotion.PullRequest.HeadCommit)))
 	}
 
-	// atCalls has the controller die before and after the first call of a promotion, and every so many after that, until it gets through.
+	// atCalls kills the controller before and after the first call of a promotion, and at intervals after that, until
+	// it completes.
 	atCalls := func(ctx context.Context, every int, prefix string, controller *localcluster.Process, prepare func(ctx context.Context, name string) string,
 		done, expect func(ctx context.Context, name string)) {
 		GinkgoHelper()

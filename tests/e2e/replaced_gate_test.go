@@ -33,7 +33,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
-// ofGates are the requests by which a controller hears of Gates.
+// ofGates are the requests for Gates.
 func ofGates(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/apis/gating.toolkit.fluxcd.io/v1alpha1/gates")
 }

@@ -69,7 +69,7 @@ spec:
 		patch := []byte(`{"metadata":{"annotations":{"gating.toolkit.fluxcd.io/gates":"held-up"}}}`)
 		Expect(world.Client.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 		approve(ctx)
-		held := revision + ` was promoted and has yet to be rolled out: GitRepository flux-system/held-up-prod is held: gate held-up is closed`
+		held := revision + ` was promoted and is not rolled out yet: GitRepository flux-system/held-up-prod is held: gate held-up is closed`
 		Eventually(ctx, prod("message")).Should(MatchRegexp("^" + held + "$"))
 		for _, look := range [][]string{{"kubectl", "get", "pipelines", "held-up", "-n", flux}, {"flux", "pipeline", "why", "held-up"}} {
 			said, err := run(ctx, look[0], look[1:]...)

@@ -42,19 +42,19 @@ import (
 // holder is the field manager in whose name gate-controller holds sources.
 const holder = "gate-controller"
 
-// sentinel watches the sources of a group, and keeps what they publish while they must not. A watch misses no state that an
-// object was ever in.
+// sentinel watches the sources of a group, and records what they publish although they must not. A watch misses no
+// state of an object.
 type sentinel struct {
 	mu sync.Mutex
 	// latest is each object as it was last seen.
 	latest map[string]*unstructured.Unstructured
-	// closed tells that nothing new may be published.
+	// closed means that nothing new may be published.
 	closed bool
 	// allowed is, by UID, what the objects had published when that began.
 	allowed map[types.UID]string
 	leaked  []string
 	resumed map[string]int
-	// told are the sources that were told to have open gates since.
+	// told are the sources that had GatesOpen=True since then.
 	told map[string]bool
 }
 
@@ -122,7 +122,8 @@ func (s *sentinel) see(event watch.Event) {
 	}
 }
 
-// close has each object publish nothing from now on but what it has published, and each that is made later nothing at all.
+// close has each object publish nothing from now on but what it has published, and each that is made later nothing at
+// all.
 func (s *sentinel) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +134,7 @@ func (s *sentinel) close() {
 	}
 }
 
-// open has all publish what they like.
+// open allows all to publish.
 func (s *sentinel) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +172,8 @@ func (s *sentinel) sources() []*unstructured.Unstructured {
 	return sources
 }
 
-// held returns nil if a source was seen to be held in the given state or a later one. Otherwise it says what is missing.
+// held returns nil if a source was seen to be held in the given state or a later one. Otherwise it says what is
+// missing.
 func (s *sentinel) held(since *unstructured.Unstructured) error {
 	obj, err := s.lastSeen(since)
 	if err != nil {
@@ -205,7 +207,8 @@ func (s *sentinel) heldAndObserved(source *unstructured.Unstructured, token stri
 	return nil
 }
 
-// released returns nil if a source was seen not to be held in the given state or a later one. Otherwise it says what is missing.
+// released returns nil if a source was seen not to be held in the given state or a later one. Otherwise it says what is
+// missing.
 func (s *sentinel) released(since *unstructured.Unstructured) error {
 	obj, err := s.lastSeen(since)
 	if err != nil {

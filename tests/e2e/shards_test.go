@@ -20,11 +20,14 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
+	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
 var _ = Describe("Shards of gate-controller", func() {
@@ -117,5 +120,74 @@ spec: {interval: 1s, chart: app, sourceRef: {kind: HelmRepository, name: no-shar
 		Eventually(ctx, condition(chart, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "GateClosed"))
 		turnGate(ctx, "no-shard", false)
 		Eventually(ctx, condition(chart, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "AllGatesOpen"))
+	})
+})
+
+var _ = Describe("Shards of pipeline-controller", func() {
+	It("promote the Pipelines that they select, each once, and take over one whose label changes", func(ctx SpecContext) {
+		Expect(world.PipelineController.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(world.PipelineController.Start(ctx)).To(Succeed()) })
+		shards := map[string]*localcluster.Process{}
+		for name, selector := range map[string]string{"one": "sharding.fluxcd.io/key=one", "rest": "!sharding.fluxcd.io/key"} {
+			shard, err := world.Cluster.StartController(ctx, localcluster.ControllerProcess{
+				Name: "pipeline-controller-" + name, Binary: "pipeline-controller", ServiceAccount: "pipeline-controller",
+				Args: []string{"--watch-label-selector=" + selector, "--approval-addr=", "--events-addr=" + world.Cluster.EventsAddr},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(shard.Kill)
+			shards[name] = shard
+		}
+		runs := func(namespace, revision string) {
+			GinkgoHelper()
+			key := client.ObjectKey{Namespace: namespace, Name: "sharded"}
+			Expect(standin.Application{Key: key, Revision: revision, Ready: metav1.ConditionTrue}.Put(ctx, world.Client)).To(Succeed())
+		}
+		for _, namespace := range []string{"sharded-dev", "sharded-prod"} {
+			apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", namespace)
+		}
+		runs("sharded-dev", "v2")
+		runs("sharded-prod", "v1")
+		for name, labels := range map[string]string{
+			"sharded-one": "sharding.fluxcd.io/key: one", "sharded-rest": "", "sharded-nobody": "sharding.fluxcd.io/key: nobody",
+		} {
+			apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %s, namespace: flux-system, labels: {%s}}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: sharded}
+  environments:
+  - {name: dev, targets: [{namespace: sharded-dev}]}
+  - {name: prod, targets: [{namespace: sharded-prod}]}
+  promotion: {strategy: {notification: {}}}
+`, name, labels)
+			DeferCleanup(func(ctx SpecContext) { deleteAll(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name)) })
+		}
+		promotedOnce := And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Attempts", BeEquivalentTo(1)))
+		environment := func(pipeline string) string {
+			return `sluice_pipeline_environment{environment="prod",name="` + pipeline + `"`
+		}
+
+		for _, name := range []string{"one", "rest"} {
+			Eventually(ctx, record("sharded-"+name, "prod")).Should(promotedOnce)
+			Eventually(ctx, metricsOf(shards[name])).Should(ContainSubstring(environment("sharded-" + name)))
+		}
+		Expect(metrics(ctx, shards["one"])).NotTo(ContainSubstring(environment("sharded-rest")))
+		Expect(metrics(ctx, shards["rest"])).NotTo(ContainSubstring(environment("sharded-one")))
+		nobodys := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "sharded-nobody")
+		Consistently(ctx, field(nobodys, "status", "environments")).Should(BeNil())
+
+		By("labelling the Pipeline of no shard for one that there is")
+		Expect(world.Client.Patch(ctx, nobodys.DeepCopy(), client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"sharding.fluxcd.io/key":"one"}}}`)))).To(Succeed())
+		Eventually(ctx, record("sharded-nobody", "prod")).Should(promotedOnce)
+
+		By("moving a Pipeline to the other shard, which knows what was promoted")
+		moved := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "sharded-rest")
+		Expect(world.Client.Patch(ctx, moved.DeepCopy(), client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"sharding.fluxcd.io/key":"one"}}}`)))).To(Succeed())
+		Eventually(ctx, metricsOf(shards["one"])).Should(ContainSubstring(environment("sharded-rest")))
+		Eventually(ctx, metricsOf(shards["rest"])).ShouldNot(ContainSubstring(environment("sharded-rest")))
+		Consistently(ctx, record("sharded-rest", "prod")).Should(promotedOnce)
 	})
 })

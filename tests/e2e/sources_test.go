@@ -162,7 +162,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 					}
 					apply(ctx, "%s", kind.manifest(name, annotations, gates))
 				}
-				// letsOut sees that what is done lets an artifact out that was not there before.
+				// letsOut checks that an action publishes an artifact that was not there before.
 				letsOut := func(do func()) {
 					GinkgoHelper()
 					before, err := digest(ctx)
@@ -170,7 +170,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 					do()
 					Eventually(ctx, digest).ShouldNot(Or(BeNil(), BeEquivalentTo(fmt.Sprint(before))))
 				}
-				// staysBack sees that the artifact does not change.
+				// staysBack checks that the artifact does not change.
 				staysBack := func(ctx context.Context) {
 					GinkgoHelper()
 					Eventually(ctx, field(obj, "spec", "suspend")).Should(Equal(true))
@@ -230,7 +230,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 	It("is kept from a new artifact by the backstop even when its suspension is taken away", func(ctx SpecContext) {
 		Expect(kinds[1].release("backstop", "1.0.0")).To(Succeed())
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: backstop, namespace: flux-system}, spec: {closed: true}}")
-		// Without the controller nothing is held: what keeps the artifact back is the API server.
+		// Without the controller, nothing is held: the API server blocks the artifact.
 		Expect(world.GateController.Stop()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
 			if err := world.GateController.Start(ctx); err != nil {

@@ -83,7 +83,7 @@ var _ = Describe("A revision", Ordered, func() {
 	})
 
 	It("waits before prod, and everything that is looked at says for what", func(ctx SpecContext) {
-		waits := MatchRegexp(`^prod: v1\.1\.0@sha1:[0-9a-f]{8} waits: gate change-freeze is closed \(end of quarter\)$`)
+		waits := MatchRegexp(`^prod: v1\.1\.0@sha1:[0-9a-f]{8} waits: gate change-freeze is closed by admin \(end of quarter\)$`)
 		Eventually(ctx, ready(playground.PipelineName)).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", waits)))
 		Expect(record(playground.PipelineName, "prod")(ctx)).To(And(haveState("unapproved"), HaveField("Preconditions",
 			ConsistOf(And(HaveField("Type", "Gates"), HaveField("Met", false), HaveField("Reason", "GateClosed"))))))
@@ -97,7 +97,7 @@ var _ = Describe("A revision", Ordered, func() {
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "describe", "pipeline", playground.PipelineName, "--namespace", flux)
 		}).Should(And(
-			ContainSubstring("gate change-freeze is closed (end of quarter)"),
+			ContainSubstring("gate change-freeze is closed by admin (end of quarter)"),
 			MatchRegexp(`Normal +WaitingForPreconditions .* pipeline-controller +prod: `),
 			MatchRegexp(`Normal +Promoted .* pipeline-controller +staging: .* was merged`)))
 	})

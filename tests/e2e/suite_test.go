@@ -69,8 +69,8 @@ var (
 	pipelinesAPI = pipelinesv1.GroupVersion.String()
 )
 
-// slow is on specs that take long, and of whose kind there is a shorter one without it. make soak runs them, and whoever asks for them by
-// -ginkgo.label-filter or -ginkgo.focus.
+// slow labels long specs that have a shorter counterpart. 'make soak' runs them, and so do -ginkgo.label-filter and
+// -ginkgo.focus.
 var slow = Label("slow")
 
 func TestE2E(t *testing.T) {
@@ -140,7 +140,7 @@ func logOf(process string) (string, error) {
 	return string(log), err
 }
 
-// metrics returns what a controller tells Prometheus.
+// metrics returns the metrics of a controller.
 func metrics(ctx context.Context, controller *localcluster.Process) string {
 	GinkgoHelper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+controller.MetricsAddr+"/metrics", nil)
@@ -165,7 +165,7 @@ func apply(ctx context.Context, manifests string, args ...any) {
 	Expect(world.Cluster.Apply(ctx, fmt.Appendf(nil, manifests, args...))).To(Succeed())
 }
 
-// deploy has Flux run a version of an application in a namespace. Its repository is named like it.
+// deploy makes Flux run a version of an application in a namespace. Its repository has the same name.
 func deploy(ctx context.Context, app, namespace, version string) {
 	GinkgoHelper()
 	apply(ctx, `
@@ -185,8 +185,8 @@ spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourc
 `, namespace, world.RepositoryURL(app), version, app)
 }
 
-// syncOf is what has Flux apply a directory of a repository's branch main, in a namespace: as often as the interval says, or when it is
-// asked to. More is added to the spec of the Kustomization.
+// syncOf is what has Flux apply a directory of a repository's branch main, in a namespace: as often as the interval
+// says, or when it is asked to. More is added to the spec of the Kustomization.
 func syncOf(repository, namespace, interval, path, more string) string {
 	return fmt.Sprintf(`
 apiVersion: source.toolkit.fluxcd.io/v1
@@ -232,15 +232,15 @@ func pullRequestsIn(repository string) []*gitea.PullRequest {
 	return all
 }
 
-// mergeInGitea merges a pull request as a person. Gitea looks for conflicts anew after each push to either branch, and refuses to merge before
-// it knows.
+// mergeInGitea merges a pull request as a person. Gitea looks for conflicts anew after each push to either branch, and
+// refuses to merge before it knows.
 func mergeInGitea(ctx context.Context, repository string, number int64) {
 	GinkgoHelper()
 	Eventually(ctx, func() error { return world.Merge(repository, number) }).Should(Succeed())
 }
 
-// may returns a function that tells whether a ServiceAccount in the namespace of Flux may do something, for Eventually: the API server
-// hears of Roles and their bindings a moment after they are written.
+// may returns a function that reports whether a ServiceAccount in the namespace of Flux may do something, for Eventually:
+// the API server hears of Roles and their bindings a moment after they are written.
 func may(account string, do authorizationv1.ResourceAttributes) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -319,7 +319,7 @@ func haveState(state pipelinesv1.PromotionState) OmegaMatcher {
 	return HaveField("State", state)
 }
 
-// reconcile asks for a look at a Pipeline at once, and waits until it was taken.
+// reconcile requests a reconciliation of a Pipeline, and waits until it was handled.
 func reconcile(ctx context.Context, pipeline, token string, annotations ...string) {
 	GinkgoHelper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, token)

@@ -38,7 +38,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
-// Tenant ours has a Pipeline with a target in the namespace of tenant theirs. Their application is suspended: the specs say what it runs.
+// Tenant ours has a Pipeline with a target in the namespace of tenant theirs. Their application is suspended: the specs
+// say what it runs.
 var _ = Describe("A target in another tenant's namespace", Ordered, func() {
 	const (
 		ours, theirs = "tenant-ours", "tenant-theirs"
@@ -48,7 +49,7 @@ var _ = Describe("A target in another tenant's namespace", Ordered, func() {
 	)
 	pipeline := object(pipelinesAPI, pipelinesv1.PipelineKind, ours, "shop")
 
-	// says has an application tell what it runs.
+	// says sets the status of an application.
 	says := func(ctx context.Context, namespace, revision string, ready metav1.ConditionStatus, message string) {
 		GinkgoHelper()
 		key := client.ObjectKey{Namespace: namespace, Name: "shop"}
@@ -66,7 +67,7 @@ var _ = Describe("A target in another tenant's namespace", Ordered, func() {
 		}
 		return pipelinesv1.TargetStatus{}, err
 	}
-	// told returns what an object was told of in events with a reason.
+	// told returns the messages of an object's events with a reason.
 	told := func(namespace, kind, reason string) func(context.Context) ([]string, error) {
 		return func(ctx context.Context) ([]string, error) {
 			var events corev1.EventList

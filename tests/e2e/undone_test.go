@@ -34,7 +34,7 @@ var _ = Describe("A gate that is undone", func() {
 			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", kind+"/"+name)
 		}
 	}
-	// Others may have written in the same second: the source is new.
+	// Others may have written in the same second, because the source is new.
 	removedBy := func(manager string) OmegaMatcher {
 		return MatchRegexp(`Warning +GatesRemoved .* released: its gates were removed; last written by field manager (\S+ or )*%s( or \S+)* at 20\S+Z\n`, manager)
 	}
@@ -98,7 +98,7 @@ var _ = Describe("A gate that is undone", func() {
 		annotate(ctx, source, gatingv1.GatesAnnotation, "reopened")
 		_, err = run(ctx, "flux", "close", "gate", "reopened", "--reason=end of quarter")
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Message", HavePrefix("gate reopened is closed (end of quarter)")))
+		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Message", HavePrefix("gate reopened is closed by admin (end of quarter)")))
 		gates := func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "--namespace", flux, "get", "gates")
 		}

@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
@@ -131,7 +132,7 @@ var _ = Describe("A gate with windows", func() {
 		Eventually(ctx, w.gatesOpen()).Should(Equal("True gate windowed is open"))
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "gate/windowed")
-		}).Should(And(ContainSubstring("the gate is closed by window freeze until"), MatchRegexp(`Open .* the gate is open; 0 of 1 source`)))
+		}).Should(And(ContainSubstring("closed by window freeze until"), MatchRegexp(`Open .* opened; released 1 of 1 source`)))
 	})
 
 	It("waits for no controller: what is pushed after a window has begun is refused while gate-controller is dead", func(ctx SpecContext) {
@@ -186,6 +187,65 @@ var _ = Describe("A gate with windows", func() {
 		Eventually(ctx, w.published()).Should(Equal(w.head()))
 	})
 
+	It("lets a promotion go on when its window ends, and keeps one back when its open window does, by itself", func(ctx SpecContext) {
+		for namespace, revision := range map[string]string{"timed-one": "v2", "timed-two": "v1"} {
+			apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", namespace)
+			runs(ctx, world.Client, namespace, revision)
+		}
+		gate := object(gatingAPI, gatingv1.GateKind, flux, "timed")
+		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: timed, namespace: flux-system}, spec: {closed: true}}")
+		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, gate)).To(Succeed()) })
+		for name, manual := range map[string]bool{"timed": false, "timed-manual": true} {
+			apply(ctx, `
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: %s, namespace: flux-system}
+spec:
+  appRef: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: leafapp}
+  environments:
+  - {name: one, targets: [{namespace: timed-one}]}
+  - {name: two, targets: [{namespace: timed-two}]}
+  promotion: {manual: %t, gates: {refs: [timed]}, strategy: {notification: {}}}
+`, name, manual)
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name))).To(Succeed())
+			})
+		}
+		// precondition returns one of those of a promotion.
+		precondition := func(pipeline, of string) func(context.Context) (pipelinesv1.PreconditionStatus, error) {
+			return func(ctx context.Context) (pipelinesv1.PreconditionStatus, error) {
+				promotion, err := record(pipeline, "two")(ctx)
+				for _, is := range promotion.Preconditions {
+					if is.Type == of {
+						return is, err
+					}
+				}
+				return pipelinesv1.PreconditionStatus{}, err
+			}
+		}
+		set := func(field, other string, to time.Time) {
+			GinkgoHelper()
+			patch := fmt.Sprintf(`{"spec":{"closed":false,%q:[{"name":"shift","from":"2026-01-01T00:00","to":%q}],%q:null}}`, field, to.UTC().Format("2006-01-02T15:04:05"), other)
+			Expect(world.Client.Patch(ctx, gate.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+		}
+
+		for _, pipeline := range []string{"timed", "timed-manual"} {
+			Eventually(ctx, precondition(pipeline, pipelinesv1.GatesPrecondition)).Should(HaveField("Message", "gate timed is closed"))
+		}
+		end := inSeconds(4)
+		set("closedDuring", "openDuring", end)
+		Eventually(ctx, record("timed", "two")).Should(And(haveState("succeeded"), HaveField("LastAttemptTime.Time", BeTemporally(">=", end))))
+		Eventually(ctx, precondition("timed-manual", pipelinesv1.GatesPrecondition)).Should(HaveField("Met", true))
+
+		By("ending an open window")
+		set("openDuring", "closedDuring", inSeconds(4))
+		Eventually(ctx, precondition("timed-manual", pipelinesv1.GatesPrecondition)).Should(And(
+			HaveField("Met", false), HaveField("Message", "gate timed is closed outside its open windows")))
+		approve(ctx, "timed-manual", "v2")
+		Eventually(ctx, precondition("timed-manual", pipelinesv1.ApprovalPrecondition)).Should(HaveField("Met", true))
+		Expect(record("timed-manual", "two")(ctx)).To(haveState("unapproved"))
+	})
+
 	It("is overridden by flux open gate and flux close gate", func(ctx SpecContext) {
 		w := newWindowed(ctx, "overridden")
 		w.closeDuring(ctx, inSeconds(-60), inSeconds(3600))
@@ -209,7 +269,7 @@ var _ = Describe("A gate with windows", func() {
 		Expect(field(w.gate, "spec", "override")(ctx)).To(BeNil())
 		said, err = run(ctx, "flux", "gate", "calendar", "overridden", "--month", "2026-12")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(said).To(ContainSubstring("Gate/flux-system/overridden in December 2026, by the time of UTC"))
+		Expect(said).To(ContainSubstring("Gate/flux-system/overridden in December 2026 (UTC)"))
 	})
 
 	It("is Stalled, and closed, while a window never happens", func(ctx SpecContext) {
@@ -217,7 +277,7 @@ var _ = Describe("A gate with windows", func() {
 		Expect(world.Client.Patch(ctx, w.gate.DeepCopy(), client.RawPatch(types.MergePatchType,
 			[]byte(`{"spec":{"closedDuring":[{"name":"leap","from":"0 0 30 2 *","to":"0 0 1 3 *"}]}}`)))).To(Succeed())
 		Eventually(ctx, condition(w.gate, meta.StalledCondition)).Should(And(HaveField("Status", BeEquivalentTo("True")), HaveField("Reason", gatingv1.InvalidWindowsReason),
-			HaveField("Message", "window leap: from: it never happens: no month of these has such a day")))
+			HaveField("Message", "window leap is invalid: from never happens: none of its months has such a day")))
 		Eventually(ctx, heldAndObserved(w.source)).Should(BeTrue())
 		Expect(world.Client.Patch(ctx, w.gate.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"closedDuring":null}}`)))).To(Succeed())
 		Eventually(ctx, condition(w.gate, meta.StalledCondition)).Should(HaveField("Type", BeEmpty()))

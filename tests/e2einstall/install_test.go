@@ -46,8 +46,8 @@ func TestFluxInstallsOnlyWhatIsSigned(t *testing.T) {
 	w.Expect(w.get("ocirepository", "sluice", "{.status.artifact.revision}")()).To(HavePrefix("v0.1.0@sha256:"))
 }
 
-// held installs Sluice, and has it hold a source, hold another one that somebody has suspended too, and put its finalizer on a Pipeline. Its
-// controllers, which are processes here, end then: no pod of the Deployments can run.
+// held installs Sluice, and has it hold a source, hold another one that somebody has suspended too, and put its
+// finalizer on a Pipeline. Its controllers, which are processes here, end then: no pod of the Deployments can run.
 func held(t *testing.T) *world {
 	w := start(t)
 	w.Expect(w.key.Sign(w.ctx, w.publish("v0.1.0"))).To(Succeed())

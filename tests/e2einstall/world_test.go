@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package e2einstall installs Sluice by Flux, from a signed artifact, and takes it out again. Each test has a cluster of its own: the other tests'
-// Sluice would go with it.
+// Package e2einstall installs Sluice by Flux, from a signed artifact, and takes it out again. Each test has a cluster
+// of its own: the other tests' Sluice would go with it.
 package e2einstall
 
 import (
@@ -86,13 +86,8 @@ func (w *world) command(program string, args ...string) *exec.Cmd {
 	w.t.Helper()
 	path, err := w.cluster.Program(program)
 	w.Expect(err).NotTo(HaveOccurred())
-	plugins := filepath.Join(w.cluster.Dir, "plugins")
-	w.Expect(os.MkdirAll(plugins, 0o755)).To(Succeed())
-	sluice, err := w.cluster.Program("flux-sluice")
+	plugins, err := w.cluster.Program("plugins")
 	w.Expect(err).NotTo(HaveOccurred())
-	if _, err := os.Lstat(filepath.Join(plugins, "flux-sluice")); err != nil {
-		w.Expect(os.Symlink(sluice, filepath.Join(plugins, "flux-sluice"))).To(Succeed())
-	}
 	command := exec.CommandContext(w.ctx, path, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+w.cluster.Kubeconfig, "HOME="+w.cluster.Dir, "FLUXCD_PLUGINS="+plugins,
 		"PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
@@ -107,7 +102,8 @@ func (w *world) run(program string, args ...string) string {
 	return string(out)
 }
 
-// publish pushes the manifests of this repository as a version, as a release does, and returns the reference that is to be signed.
+// publish pushes the manifests of this repository as a version, as a release does, and returns the reference that is to
+// be signed.
 func (w *world) publish(version string) string {
 	w.t.Helper()
 	answer, err := w.command("flux", "push", "artifact", w.up.OCIURL(manifests)+":"+version, "--path="+filepath.Join(root, "config"),
@@ -118,7 +114,8 @@ func (w *world) publish(version string) string {
 	return pushed.Repository + "@" + pushed.Digest
 }
 
-// install applies what users copy, config/flux/sluice.yaml, with what a machine without Sigstore, registry and pods has in its place.
+// install applies what users copy, config/flux/sluice.yaml, with what a machine without Sigstore, registry and pods has
+// in its place.
 func (w *world) install() {
 	w.t.Helper()
 	public, err := w.key.Public()

@@ -34,7 +34,7 @@ import (
 const (
 	// defaultTokenLifetime is that of an installation's token on GitHub.
 	defaultTokenLifetime = time.Hour
-	// longestProof is how far ahead GitHub lets an App's proof end.
+	// longestProof is the longest lifetime of an App's proof that GitHub accepts.
 	longestProof = 10 * time.Minute
 )
 
@@ -42,7 +42,7 @@ const (
 type App struct {
 	// ID and Installation are its numbers.
 	ID, Installation int64
-	// Owner is who installed it: an organization, if not OwnerIsUser.
+	// Owner installed the App: an organization, unless OwnerIsUser is set.
 	Owner       string
 	OwnerIsUser bool
 	// Key is the public half of the key that it proves itself with.
@@ -126,7 +126,7 @@ func (s *Server) issueToken(app App) (*reply, error) {
 	})
 }
 
-// verify tells why a JSON web token is no proof of the App.
+// verify returns why a JSON web token does not authenticate the App.
 func (a App) verify(proof string, now time.Time) error {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 {

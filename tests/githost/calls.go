@@ -66,7 +66,7 @@ func (s *Server) recordCalls(next http.Handler) http.Handler {
 	})
 }
 
-// statusWriter tells the status before the client can see it, so that a test that has its response finds it counted.
+// statusWriter reports the status before the client can see it, so a test that has its response finds it counted.
 type statusWriter struct {
 	http.ResponseWriter
 	observe func(status int)

@@ -26,7 +26,7 @@ import (
 
 // Comment is a comment on a pull request.
 type Comment struct {
-	// Author is the login of who wrote it.
+	// Author is the login of the author.
 	Author    string
 	Body      string
 	CreatedAt time.Time

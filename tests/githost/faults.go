@@ -142,8 +142,8 @@ func Unauthorized() Fault { return respondError(errBadCredentials(), nil) }
 // Forbidden is GitHub's answer to a token that lacks a permission.
 func Forbidden() Fault { return respondError(errForbidden(), nil) }
 
-// SecondaryRateLimit is GitHub's answer to a client that asks too fast: 403 with Retry-After. As on GitHub, the
-// X-RateLimit headers tell nothing of it: the primary limit has much left.
+// SecondaryRateLimit is GitHub's response to a client that sends too many requests: 403 with Retry-After. As on GitHub,
+// the X-RateLimit headers do not show it: the primary limit is not reached.
 func SecondaryRateLimit(retryAfter time.Duration) Fault {
 	return respondError(&apiError{
 		status: http.StatusForbidden,
@@ -153,7 +153,7 @@ func SecondaryRateLimit(retryAfter time.Duration) Fault {
 	}, secondaryLimitHeader(retryAfter))
 }
 
-// TooManyRequests is GitHub's other answer to a client that asks too fast: 429 with Retry-After.
+// TooManyRequests is GitHub's other response to a client that sends too many requests: 429 with Retry-After.
 func TooManyRequests(retryAfter time.Duration) Fault {
 	return respondError(&apiError{
 		status:           http.StatusTooManyRequests,

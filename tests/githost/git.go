@@ -32,7 +32,7 @@ const maxGitBody = 1 << 30
 
 // Push is one push that moved refs.
 type Push struct {
-	// Login is who pushed.
+	// Login is the user who pushed.
 	Login string
 	// Updates are the refs that moved, by name.
 	Updates []RefUpdate
@@ -135,8 +135,8 @@ func (s *Server) backend(login string) http.Handler {
 	}
 }
 
-// receivePack lets one push in at a time, and answers once its consequences are drawn: a client that has its answer
-// finds the pull request closed or merged.
+// receivePack accepts one push at a time, and responds after its effects: a client that has the response finds the pull
+// request closed or merged.
 func (s *Server) receivePack(w http.ResponseWriter, r *http.Request, repo *repository, login string) {
 	answer := httptest.NewRecorder()
 	if err := repo.receive(login, func() { s.backend(login).ServeHTTP(answer, r) }); err != nil {

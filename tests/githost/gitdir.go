@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// gitTimeout bounds one git command. Importing the largest repositories of the tests takes a fraction of it.
+// gitTimeout limits one git command. Importing the largest repositories of the tests takes a fraction of it.
 const gitTimeout = 5 * time.Minute
 
 const noObject = "0000000000000000000000000000000000000000"
@@ -47,7 +47,8 @@ func isolatedGitEnv(home string) []string {
 	}
 }
 
-// gitDir is a bare repository, worked on by git's plumbing. It takes no locks: what must not interleave, its user orders.
+// gitDir is a bare repository, worked on by git's plumbing. It takes no locks: what must not interleave, its user
+// orders.
 type gitDir struct {
 	path    string
 	gitPath string
@@ -180,7 +181,7 @@ func (g *gitDir) related(a, b string) (bool, error) {
 	return err == nil, err
 }
 
-// identity is who wrote or committed something.
+// identity is an author or committer.
 type identity struct{ name, email string }
 
 var webFlow = identity{name: "GitHub", email: "noreply@github.com"}
@@ -214,7 +215,8 @@ func (g *gitDir) mergeTree(ours, theirs string) (string, bool, error) {
 	return tree, err == nil, err
 }
 
-// importFiles adds one commit, with the files changed or added, to a branch that is at parent; empty for a first commit.
+// importFiles adds one commit, with the files changed or added, to a branch that is at parent; empty for a first
+// commit.
 func (g *gitDir) importFiles(branch, parent string, files map[string]string, message string, author identity) error {
 	var stream bytes.Buffer
 	data := func(text string) { fmt.Fprintf(&stream, "data %d\n%s\n", len(text), text) }

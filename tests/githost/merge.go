@@ -164,7 +164,7 @@ func (r *repository) commits(p *pullRequest, filters ...string) ([]string, error
 	return strings.Fields(output), err
 }
 
-// rebase makes the head's commits anew on top of the base, and returns the last one.
+// rebase repeats the head's commits on top of the base, and returns the last one.
 func (r *repository) rebase(p *pullRequest) (string, error) {
 	merges, err := r.commits(p, "--merges")
 	if err != nil {
@@ -187,8 +187,8 @@ func (r *repository) rebase(p *pullRequest) (string, error) {
 }
 
 func (r *repository) cherryPick(commit, onto string) (string, error) {
-	// A commit with the tree of onto whose parent is that of the commit: to merge it with the commit is to apply what the
-	// commit changed. (git merge-tree knows --merge-base only since 2.40.)
+	// A commit with the tree of onto whose parent is that of the commit: to merge it with the commit is to apply what
+	// the commit changed. (git merge-tree knows --merge-base only since 2.40.)
 	standIn, err := r.git.commitTree(onto+"^{tree}", []string{commit + "^"}, "stand-in", webFlow, "")
 	if err != nil {
 		return "", err

@@ -28,7 +28,7 @@ const (
 	maxPerPage     = 100
 )
 
-// page returns the part of the items that the request asks for, and the header that links to the other parts.
+// page returns the requested part of the items, and the header with links to the other parts.
 func page[T any](r *request, items []T) ([]T, http.Header) {
 	query := r.URL.Query()
 	perPage := min(positive(query.Get("per_page"), defaultPerPage), maxPerPage)

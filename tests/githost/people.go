@@ -22,7 +22,7 @@ import (
 	"slices"
 )
 
-// person is the login of who does what tests do directly.
+// person is the login for what tests do directly.
 const person = "person"
 
 // CommitFiles commits the files, by path, to the branch and returns the commit. A branch that does not exist is made

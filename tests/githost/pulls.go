@@ -36,7 +36,7 @@ const (
 type PullRequest struct {
 	Number      int
 	Title, Body string
-	// Author is the login of who opened it.
+	// Author is the login of the author.
 	Author string
 	Draft  bool
 	// State is open or closed; a merged one is closed.
@@ -48,7 +48,7 @@ type PullRequest struct {
 	HeadSHA, BaseSHA string
 	// MergeCommitSHA is what the base was moved to by the merge; empty if it is not merged.
 	MergeCommitSHA string
-	// MergedBy is the login of who merged it.
+	// MergedBy is the login of the user who merged it.
 	MergedBy string
 	// CreatedAt and UpdatedAt are always set, ClosedAt and MergedAt once it is closed or merged.
 	CreatedAt, UpdatedAt, ClosedAt, MergedAt time.Time
@@ -166,7 +166,7 @@ type pullJSON struct {
 	Base               sideJSON    `json:"base"`
 }
 
-// pullDetailsJSON has what GitHub tells of one pull request, but not of those in a list.
+// pullDetailsJSON has the fields of a single pull request that lists omit.
 type pullDetailsJSON struct {
 	pullJSON
 	Merged         bool      `json:"merged"`
@@ -326,7 +326,7 @@ func (r *repository) openPull(head, base string) *pullRequest {
 	return nil
 }
 
-// differ tells why there can be no pull request between two branches that exist.
+// differ returns why two existing branches can't have a pull request.
 func (r *repository) differ(head, base string) error {
 	related, err := r.git.related(r.branches[base], r.branches[head])
 	if err != nil {

@@ -182,7 +182,7 @@ func (r *request) changeableRef() (ref, sha string, err error) {
 	return ref, sha, nil
 }
 
-// mayPointAt tells why a ref may not point at an object: there is none of that name, or a branch would be no commit.
+// mayPointAt returns why a ref must not point at an object: it was not found, or a branch would not be a commit.
 func (r *repository) mayPointAt(ref, sha string) error {
 	if !fullSHA.MatchString(sha) {
 		return errUnprocessable("The sha parameter must be exactly 40 characters and contain only [0-9a-f].")

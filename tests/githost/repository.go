@@ -50,8 +50,8 @@ func (r *repository) apiURL() string { return r.host + apiPrefix + "/repos/" + r
 
 func (r *repository) htmlURL() string { return r.host + "/" + r.fullName() }
 
-// lock locks the repository and brings it up to date with what was done in the bare repository itself. It stays unlocked
-// if it fails.
+// lock locks the repository and brings it up to date with what was done in the bare repository itself. It stays
+// unlocked if it fails.
 func (r *repository) lock() error {
 	r.mu.Lock()
 	if err := r.sync(person); err != nil {

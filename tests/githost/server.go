@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package githost is a fake of GitHub Enterprise for tests: its REST API over real bare Git repositories, which real Git
-// clients reach over smart HTTP. It behaves as GitHub does down to status codes, error bodies and pagination, counts
-// what it is asked, and fails where a test tells it to.
+// Package githost is a fake of GitHub Enterprise for tests: its REST API over real bare Git repositories, which real
+// Git clients reach over smart HTTP. It behaves as GitHub does down to status codes, error bodies and pagination,
+// counts what it is asked, and fails where a test tells it to.
 //
 // Every repository is private. A client sees those that its token was given, everything else is Not Found.
 //
@@ -128,8 +128,8 @@ func (s *Server) Transport() *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 }
 
-// AddRepository creates an empty repository whose default branch is main. A first commit comes from CommitFiles or
-// from a push.
+// AddRepository creates an empty repository whose default branch is main. A first commit comes from CommitFiles or from
+// a push.
 func (s *Server) AddRepository(owner, name string) error {
 	if !validName(owner) || !validName(name) || strings.HasSuffix(name, ".git") {
 		return fmt.Errorf("%q is not a name for a repository", owner+"/"+name)

@@ -35,7 +35,7 @@ type Status struct {
 	State string
 	// Description and TargetURL are for people.
 	Description, TargetURL string
-	// Creator is the login of who set it.
+	// Creator is the login of the user who set it.
 	Creator string
 	// CreatedAt is when it was set.
 	CreatedAt time.Time

@@ -68,8 +68,9 @@ func New() Server {
 	})}
 }
 
-// AddPipeline has a pipeline of the project's own run for a commit, which becomes visible after it was asked for so often: GitLab makes
-// pipelines in the background. Merge requests have refs of their own, such as refs/merge-requests/1/head.
+// AddPipeline has a pipeline of the project's own run for a commit, which becomes visible after it was asked for so
+// often: GitLab makes pipelines in the background. Merge requests have refs of their own, such as
+// refs/merge-requests/1/head.
 func (s Server) AddPipeline(commit, ref string, after int) {
 	s.Change(func(*pullhost.Repository) {
 		s.api.addPipeline(pipeline{commit: commit, ref: ref, hiddenFor: after, state: "running"})
@@ -429,7 +430,8 @@ func (a *api) merge(_ http.ResponseWriter, r *http.Request) (int, any, *failure)
 		return 0, nil, &failure{http.StatusMethodNotAllowed, "405 Method Not Allowed"}
 	case a.repository.Conflicts(pull):
 		return 0, nil, &failure{http.StatusUnprocessableEntity, "Branch cannot be merged"}
-	// Until it was found out in the background whether there are conflicts. https://docs.gitlab.com/api/merge_requests/#merge-status
+	// Until it was found out in the background whether there are conflicts.
+	// https://docs.gitlab.com/api/merge_requests/#merge-status
 	case !pull.Checked:
 		return 0, nil, &failure{http.StatusUnprocessableEntity, "Branch cannot be merged"}
 	case a.mergeError != "":
@@ -561,8 +563,9 @@ func (a *api) lastPipeline(commit string) map[string]any {
 	return nil
 }
 
-// pipelineFor returns the pipeline that a status belongs to: the one that is named, else the newest of the commit and the ref, else one that
-// is made for it beside the others. A ref that is given must be the pipeline's. https://docs.gitlab.com/api/commits/#set-the-pipeline-status-of-a-commit
+// pipelineFor returns the pipeline that a status belongs to: the one that is named, else the newest of the commit and
+// the ref, else one that is made for it beside the others. A ref that is given must be the pipeline's.
+// https://docs.gitlab.com/api/commits/#set-the-pipeline-status-of-a-commit
 func (a *api) pipelineFor(commit, ref string, id int) (int, *failure) {
 	for i := len(a.pipelines) - 1; i >= 0; i-- {
 		if found := a.pipelines[i]; found.commit == commit && (ref == "" || found.ref == ref) && (id == 0 || id == i+1) && found.hiddenFor == 0 {
@@ -579,7 +582,8 @@ func (a *api) pipelineFor(commit, ref string, id int) (int, *failure) {
 	}
 }
 
-// succeeded reports whether the head pipeline of a merge request is a success: that of its own ref, if there is one, and else the newest.
+// succeeded reports whether the head pipeline of a merge request is a success: that of its own ref, if there is one,
+// and else the newest.
 func (a *api) succeeded(commit string) bool {
 	head := 0
 	for i, candidate := range a.pipelines {

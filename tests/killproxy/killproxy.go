@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package killproxy stands between a controller and the servers that it calls, and ends the controller at a chosen one of its
-// calls. So a test can have it crash between any two steps of its work, the same ones each time.
+// Package killproxy stands between a controller and the servers that it calls, and ends the controller at a chosen one
+// of its calls. So a test can have it crash between any two steps of its work, the same ones each time.
 package killproxy
 
 import (
@@ -39,7 +39,8 @@ import (
 type Moment struct {
 	// Call is the number of the call, from 1, since the moment was chosen.
 	Call int
-	// Done has the server carry the call out, and the controller not learn of it. Otherwise the server gets no word of it.
+	// Done has the server carry the call out, and the controller not learn of it. Otherwise the server gets no word of
+	// it.
 	Done bool
 }
 
@@ -70,8 +71,8 @@ type Counts func(*http.Request) bool
 
 type epochKey struct{}
 
-// Kubernetes forwards to an API server. It returns the address and the CA for the controller to connect to, without credentials.
-// Reads never count.
+// Kubernetes forwards to an API server. It returns the address and the CA for the controller to connect to, without
+// credentials. Reads never count.
 func (p *Proxy) Kubernetes(config *rest.Config, counts Counts) (*rest.Config, error) {
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	if err != nil {
@@ -142,8 +143,8 @@ func (p *Proxy) Close() {
 	}
 }
 
-// KillAt has kill called at a moment, counted from now on, and returns a channel that then tells. Only one moment is waited for at
-// a time.
+// KillAt has kill called at a moment, counted from now on, and returns a channel that then tells. Only one moment is
+// waited for at a time.
 func (p *Proxy) KillAt(moment Moment, kill func() error) <-chan Death {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,8 +37,9 @@ const (
 	patience = time.Minute
 )
 
-// BenchmarkPromotions measures the time from a new revision in a leaf cluster to its promotion, of eight Pipelines at once: first while two
-// other leaf clusters answer too, then while one refuses connections and the packets of one are dropped, and once more when both are back.
+// BenchmarkPromotions measures the time from a new revision in a leaf cluster to its promotion, of eight Pipelines at
+// once: first while two other leaf clusters answer too, then while one refuses connections and the packets of one are
+// dropped, and once more when both are back.
 func BenchmarkPromotions(b *testing.B) {
 	ctx := b.Context()
 	g := NewWithT(b)

@@ -16,8 +16,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package leafnet cuts a leaf cluster off as networks do: its API server is in a network namespace of its own, and packets between it and
-// the controller are dropped. It needs root, and is built with the tag e2e_node only, so that `make test` runs without.
+// Package leafnet cuts a leaf cluster off as networks do: its API server is in a network namespace of its own, and
+// packets between it and the controller are dropped. It needs root, and is built with the tag e2e_node only, so that
+// `make test` runs without.
 package leafnet
 
 import (
@@ -74,7 +75,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve is the leaf: it prints its kubeconfig, and each line that it reads is a revision that its application is to run.
+// serve is the leaf: it prints its kubeconfig, and each line that it reads is a revision that its application is to
+// run.
 func serve(address string) error {
 	leaf, err := leafserver.StartAt(address, leafserver.Kustomization)
 	if err != nil {
@@ -113,7 +115,7 @@ func TestALeafWhosePacketsAreDropped(t *testing.T) {
 	run("v2")
 	runWell("v2")
 	g.Eventually(w.promotions).Should(ContainElement("well@v2"), "others are promoted meanwhile")
-	g.Eventually(w.target("cut")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", HaveSuffix("no answer in time"))))
+	g.Eventually(w.target("cut")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", HaveSuffix("timed out"))))
 	runWell("v3")
 	g.Eventually(w.promotions).Should(ContainElement("well@v3"))
 	g.Consistently(w.promotions).ShouldNot(ContainElement("cut@v2"))
@@ -125,7 +127,8 @@ func TestALeafWhosePacketsAreDropped(t *testing.T) {
 
 const namespace = "sluice-leaf"
 
-// leafInNamespace starts a leaf in a network namespace, and returns its kubeconfig and what has its application run a revision.
+// leafInNamespace starts a leaf in a network namespace, and returns its kubeconfig and what has its application run a
+// revision.
 func leafInNamespace(t testing.TB) (kubeconfig []byte, run func(revision string)) {
 	t.Helper()
 	g := NewWithT(t)
@@ -159,7 +162,7 @@ func leafInNamespace(t testing.TB) (kubeconfig []byte, run func(revision string)
 	}
 }
 
-// drop has the packets of the leaf be dropped on their way out. Nothing refuses anything.
+// drop drops the outgoing packets of the leaf. Nothing is rejected.
 func drop(t testing.TB) { ip(t, "-netns", namespace, "route", "add", "blackhole", here+"/32") }
 
 func undrop(t testing.TB) { ip(t, "-netns", namespace, "route", "delete", "blackhole", here+"/32") }
@@ -231,7 +234,7 @@ spec:
 `, name))).To(Succeed())
 }
 
-// notify takes the events that pipeline-controller posts.
+// notify receives the events of pipeline-controller.
 func (w *world) notify(_ http.ResponseWriter, r *http.Request) {
 	var event struct {
 		Message        string            `json:"message"`

@@ -49,7 +49,7 @@ func (s *Server) routes() http.Handler {
 // endedKey has, in the context of a request, the channel that ends watches when it is closed.
 type endedKey struct{}
 
-// admit takes note of a request, and answers it if that is a refusal.
+// admit records a request, and responds if it is rejected.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) bool {
 	request := Request{
 		Path: r.URL.Path, Query: r.URL.RawQuery, Watch: r.URL.Query().Get("watch") == "true",
@@ -147,7 +147,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	}
 	objects, version := s.objects.list(kind, r.PathValue("namespace"))
 	metadata := map[string]any{"resourceVersion": strconv.Itoa(version)}
-	// The token of a continuation is the number of objects that were told.
+	// The continuation token is the number of objects that were returned.
 	skip, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	objects = objects[min(skip, len(objects)):]
 	if limit, _ := strconv.Atoi(r.URL.Query().Get("limit")); limit > 0 && len(objects) > limit {

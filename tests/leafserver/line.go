@@ -23,8 +23,8 @@ import (
 	"sync"
 )
 
-// Line carries connections to a server, and can go silent: what is sent is then neither delivered nor refused, on connections that are
-// open and on new ones.
+// Line carries connections to a server, and can go silent: what is sent is then neither delivered nor refused, on
+// connections that are open and on new ones.
 type Line struct {
 	listener net.Listener
 	to       string

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package leafserver is a light API server of a leaf cluster, for tests that need many of them, or one that misbehaves. It serves the
-// discovery of the kinds that it is given, and get, list and watch on their objects, over TLS and HTTP/2 as a real one does. There is no
-// storage behind it, no admission and no RBAC but for what a test makes it refuse.
+// Package leafserver is a light API server of a leaf cluster, for tests that need many of them, or one that misbehaves.
+// It serves the discovery of the kinds that it is given, and get, list and watch on their objects, over TLS and HTTP/2
+// as a real one does. There is no storage behind it, no admission and no RBAC but for what a test makes it refuse.
 package leafserver
 
 import (
@@ -75,8 +75,8 @@ type Server struct {
 // Token is what a Server accepts at first.
 const Token = "a-token"
 
-// credentials are shared by all servers: to make a key takes longer than to start a server. They are good on loopback, and at an address for
-// servers in a network namespace of their own.
+// credentials are shared by all servers: to make a key takes longer than to start a server. They are good on loopback,
+// and at an address for servers in a network namespace of their own.
 var credentials = sync.OnceValues(func() (tls.Certificate, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP("198.18.77.2")}, nil)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Server) count(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Connections tells how many connections are open, and how many there ever were.
+// Connections returns the number of open connections, and of all connections so far.
 func (s *Server) Connections() (open, ever int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,8 +32,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tokenSeconds is how long a controller's token is good for, from each start: longer than anybody leaves a playground running
-// in one piece.
+// tokenSeconds is how long a controller's token is good for, from each start: longer than anybody leaves a playground
+// running in one piece.
 const tokenSeconds = 7 * 24 * 60 * 60
 
 // ControllerProcess describes a controller that runs with the rights of a ServiceAccount.
@@ -44,18 +44,20 @@ type ControllerProcess struct {
 	// Binary is the path of its program, or the name of one in the directory of programs (bin/). Default: Name.
 	Binary string
 
-	// Namespace is that of the ServiceAccount, and what the controller finds in RUNTIME_NAMESPACE. Default: flux-system.
+	// Namespace is that of the ServiceAccount, and what the controller finds in RUNTIME_NAMESPACE. Default:
+	// flux-system.
 	Namespace string
 
-	// ServiceAccount is whose token the controller gets: it may do what the RBAC of the cluster grants that
-	// account. It must exist. Required.
+	// ServiceAccount is whose token the controller gets: it may do what the RBAC of the cluster grants that account. It
+	// must exist. Required.
 	ServiceAccount string
 
-	// Server is what the controller takes for the API server, such as a proxy: its address and CA. Default: the API server.
+	// Server is what the controller takes for the API server, such as a proxy: its address and CA. Default: the API
+	// server.
 	Server *rest.Config
 
-	// Args are passed after --health-addr and --metrics-addr, which are set for it, and --allow-loopback-git-hosts, which
-	// pipeline-controller gets.
+	// Args are passed after --health-addr and --metrics-addr, which are set for it, and --allow-loopback-git-hosts,
+	// which pipeline-controller gets.
 	Args []string
 
 	// Env are more settings of its environment, as NAME=VALUE.
@@ -78,8 +80,8 @@ func DeploymentArgs(path string) ([]string, error) {
 	return deployment.Spec.Template.Spec.Containers[0].Args, nil
 }
 
-// StartController runs a controller and waits until it answers at /readyz. The process belongs to the cluster,
-// whose Stop ends it too. Each start of it, also a later one by Process.Start, gets a fresh token.
+// StartController runs a controller and waits until it answers at /readyz. The process belongs to the cluster, whose
+// Stop ends it too. Each start of it, also a later one by Process.Start, gets a fresh token.
 func (c *Cluster) StartController(ctx context.Context, controller ControllerProcess) (*Process, error) {
 	if controller.Namespace == "" {
 		controller.Namespace = FluxNamespace

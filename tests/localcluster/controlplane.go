@@ -35,7 +35,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServiceAddress is the address of the Service "kubernetes". Nobody serves it, but the API server's certificate is good for it.
+// ServiceAddress is the address of the Service "kubernetes". Nobody serves it, but the API server's certificate is good
+// for it.
 const ServiceAddress = "10.0.0.1"
 
 // ServiceRange is the network that Services have their addresses from. ServiceAddress is its first.
@@ -115,7 +116,8 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		"--service-cluster-ip-range="+ServiceRange,
 		"--kubelet-client-certificate="+files.kubeletCertificate,
 		"--kubelet-client-key="+files.kubeletKey,
-		// It refuses to write loopback addresses into the Endpoints of the Service "kubernetes", which no pod is there to use.
+		// It refuses to write loopback addresses into the Endpoints of the Service "kubernetes", which no pod is there
+		// to use.
 		"--endpoint-reconciler-type=none",
 		"--allow-privileged=true",
 	)
@@ -228,8 +230,8 @@ func writeKubeconfig(path string, from *rest.Config) error {
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// startControllerManager starts kube-controller-manager and waits until it has done some of its work; it
-// has no endpoint to ask.
+// startControllerManager starts kube-controller-manager and waits until it has done some of its work; it has no
+// endpoint to ask.
 func (c *Cluster) startControllerManager(ctx context.Context) error {
 	files := credentialsIn(filepath.Join(c.Dir, "credentials"))
 	p, err := c.newControlPlaneProcess("kube-controller-manager",

@@ -38,7 +38,8 @@ const (
 
 var fluxControllers = []FluxController{SourceController, KustomizeController, HelmController, NotificationController}
 
-// sourceControllerRights are those that Flux's install gives source-controller. Others are administrators there, and so they are here.
+// sourceControllerRights are those that Flux's install gives source-controller. Others are administrators there, and so
+// they are here.
 const sourceControllerRights = `
 apiVersion: v1
 kind: ServiceAccount
@@ -83,8 +84,8 @@ func (c *Cluster) startFlux(ctx context.Context, controllers []FluxController) e
 	return group.Wait()
 }
 
-// StartFlux runs one more of Flux's controllers and waits until it is ready. It may not be notification-controller, which the
-// others have to know from their start.
+// StartFlux runs one more of Flux's controllers and waits until it is ready. It may not be notification-controller,
+// which the others have to know from their start.
 func (c *Cluster) StartFlux(ctx context.Context, controller FluxController) (*Process, error) {
 	if controller == NotificationController {
 		return nil, fmt.Errorf("%s can be started only with the cluster", controller)

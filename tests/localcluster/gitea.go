@@ -54,8 +54,8 @@ type Gitea struct {
 	process *Process
 }
 
-// StartGitea starts a Gitea, on loopback and with nothing in it but a user, and returns it once it answers. It needs no cluster.
-// ctx bounds the start only; it runs until Stop. When it does not start, the error quotes the end of its log.
+// StartGitea starts a Gitea, on loopback and with nothing in it but a user, and returns it once it answers. It needs no
+// cluster. ctx bounds the start only; it runs until Stop. When it does not start, the error quotes the end of its log.
 func StartGitea(ctx context.Context) (_ *Gitea, err error) {
 	programs, err := findPrograms()
 	if err != nil {
@@ -97,7 +97,8 @@ func (g *Gitea) Stop() error {
 	return errors.Join(err, os.RemoveAll(g.dir))
 }
 
-// CreateRepository creates an empty public repository of the user's, whose default branch is main. A name that is taken is an error.
+// CreateRepository creates an empty public repository of the user's, whose default branch is main. A name that is taken
+// is an error.
 func (g *Gitea) CreateRepository(name string) (*gitea.Repository, error) {
 	repository, _, err := g.Client.CreateRepo(gitea.CreateRepoOption{Name: name, DefaultBranch: "main"})
 	if err != nil {

@@ -15,15 +15,15 @@ limitations under the License.
 */
 
 // Package localcluster runs a real Kubernetes control plane on this machine's loopback, and beside it, each as a
-// process of its own, Flux's controllers, Sluice's controllers and a Gitea. There are no nodes: what a
-// Deployment would run is started here instead.
+// process of its own, Flux's controllers, Sluice's controllers and a Gitea. There are no nodes: what a Deployment would
+// run is started here instead.
 //
-// The programs are those that hack/build.sh builds into bin/, or the directory that the environment
-// variable SLUICE_BIN names. etcd, kube-apiserver, kube-controller-manager and kubectl are taken from
-// KUBEBUILDER_ASSETS where that is set and has them.
+// The programs are those that hack/build.sh builds into bin/, or the directory that the environment variable SLUICE_BIN
+// names. etcd, kube-apiserver, kube-controller-manager and kubectl are taken from KUBEBUILDER_ASSETS where that is set
+// and has them.
 //
-// No process outlives the one that started it: Stop ends them, and on Linux the kernel kills them should
-// their parent die without calling Stop.
+// No process outlives the one that started it: Stop ends them, and on Linux the kernel kills them should their parent
+// die without calling Stop.
 package localcluster
 
 import (
@@ -56,8 +56,8 @@ type Options struct {
 	KeepDir bool
 }
 
-// Cluster is a running control plane with the controllers started on it.
-// Its methods may be called from several goroutines at once.
+// Cluster is a running control plane with the controllers started on it. Its methods may be called from several
+// goroutines at once.
 type Cluster struct {
 	// Dir holds everything the cluster writes: data, credentials, and in logs/ one log a process.
 	Dir string
@@ -68,8 +68,8 @@ type Cluster struct {
 	// Kubeconfig is the path of a kubeconfig file for the same administrator.
 	Kubeconfig string
 
-	// EventsAddr is the URL to which controllers post their events, that of notification-controller;
-	// empty if that is not among Options.Flux.
+	// EventsAddr is the URL to which controllers post their events, that of notification-controller; empty if that is
+	// not among Options.Flux.
 	EventsAddr string
 
 	keepDir  bool
@@ -82,12 +82,12 @@ type Cluster struct {
 	processes []*Process // in the order they were started
 }
 
-// Start starts a cluster and returns it once it is usable: the API answers, Flux's CRDs are
-// Established, the namespace flux-system and its default ServiceAccount exist, and the controllers asked for
-// are ready. ctx bounds the start only; the cluster runs until Stop.
+// Start starts a cluster and returns it once it is usable: the API answers, Flux's CRDs are Established, the namespace
+// flux-system and its default ServiceAccount exist, and the controllers asked for are ready. ctx bounds the start only;
+// the cluster runs until Stop.
 //
-// When a process ends early or does not get ready, the error quotes the end of its log, and what had
-// been started is stopped.
+// When a process ends early or does not get ready, the error quotes the end of its log, and what had been started is
+// stopped.
 func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	programs, err := findPrograms()
 	if err != nil {
@@ -116,9 +116,9 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// Stop ends all processes at once, the last started first, and removes Dir unless it is to be kept. Nothing of a cluster
-// is used again, so that nothing is gained by waiting for what its controllers are in the middle of; Flux's may take a
-// minute. It may be called more than once.
+// Stop ends all processes at once, the last started first, and removes Dir unless it must be kept. Nothing of a
+// cluster is used again, so that nothing is gained by waiting for what its controllers are in the middle of; Flux's may
+// take a minute. It may be called more than once.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,7 @@ func (c *Cluster) newProcess(name, path string, args ...string) (*Process, error
 
 // startProcess starts p and has Stop end it.
 func (c *Cluster) startProcess(ctx context.Context, p *Process) error {
-	// Even one that fails to start is to be stopped: it may be running and not get ready.
+	// Even one that fails to start must be stopped: it may be running and not get ready.
 	c.mu.Lock()
 	c.processes = append(c.processes, p)
 	c.mu.Unlock()
@@ -175,8 +175,8 @@ func (c *Cluster) subdirectory(elem ...string) (string, error) {
 	return path, os.MkdirAll(path, 0o700)
 }
 
-// poll calls probe until it returns nil, then returns nil. When ctx ends first, the error says what was
-// waited for and why it was not so.
+// poll calls probe until it returns nil, then returns nil. When ctx ends first, the error says what was waited for and
+// why it was not so.
 func poll(ctx context.Context, what string, probe func(context.Context) error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

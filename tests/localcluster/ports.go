@@ -24,15 +24,15 @@ import (
 	"sync"
 )
 
-// Ports are taken from below the range that systems use for outgoing connections, where between the moment a
-// port is found free and the one its server takes it, any client connection could be given it.
+// Ports are taken from below the range that systems use for outgoing connections, where between the moment a port is
+// found free and the one its server takes it, any client connection could be given it.
 const (
 	firstPort = 18000
 	lastPort  = 31999
 )
 
-// freeAddress returns a host and port on loopback at which nothing listens, and which no other cluster of this machine is given as long as
-// this program runs: a process that is stopped for a while finds it free when it is started again.
+// freeAddress returns a host and port on loopback at which nothing listens, and which no other cluster of this machine
+// is given as long as this program runs: a process that is stopped for a while finds it free when it is started again.
 func freeAddress() (string, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -57,8 +57,8 @@ var reserved struct {
 	ports []net.PacketConn
 }
 
-// reserve takes an address until the program ends, and tells whether nobody else has. The port of the same number for UDP, which nobody here
-// uses, stands for it.
+// reserve takes an address until the program ends, and reports whether no one else has. The port of the same number for
+// UDP, which nobody here uses, stands for it.
 func reserve(address string) bool {
 	port, err := net.ListenPacket("udp", address)
 	if err != nil {

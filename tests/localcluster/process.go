@@ -36,8 +36,8 @@ const (
 	// gracePeriod is what a process has between SIGTERM and SIGKILL, as a Pod has by default.
 	gracePeriod = 30 * time.Second
 
-	// startTimeout is what a process has to become ready. It is long because a machine may be busy compiling;
-	// a process that gives up is noticed at once.
+	// startTimeout is what a process has to become ready. It is long because a machine may be busy compiling; a process
+	// that gives up is noticed at once.
 	startTimeout = 2 * time.Minute
 
 	// quotedLog is how much of the end of a log an error shows.
@@ -71,9 +71,9 @@ type Process struct {
 	exited chan struct{} // closed when cmd has ended; nil while there is none
 }
 
-// Start starts the process, again if it has ended or was stopped or killed, and waits until it is ready. ctx
-// bounds the wait only. When the process ends early, or is not ready in time and
-// therefore killed, the error quotes the end of its log.
+// Start starts the process, again if it has ended or was stopped or killed, and waits until it is ready. ctx bounds the
+// wait only. When the process ends early, or is not ready in time and therefore killed, the error quotes the end of its
+// log.
 func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,8 +137,8 @@ func (p *Process) Kill() error {
 	return p.kill()
 }
 
-// Ended returns a channel that is closed once the process has ended, by itself or by others. It is closed already while the process
-// does not run.
+// Ended returns a channel that is closed once the process has ended, by itself or by others. It is closed already while
+// the process does not run.
 func (p *Process) Ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,8 +247,8 @@ func (p *Process) LogTail() string {
 var toStart = sync.OnceValue(func() chan<- func() {
 	requests := make(chan func())
 	go func() {
-		// Linux delivers a process' parent-death signal when the thread that started it ends, not
-		// when the whole parent does, and Go ends threads as it likes. This one is locked to a goroutine that never ends.
+		// Linux delivers a process' parent-death signal when the thread that started it ends, not when the whole parent
+		// does, and Go ends threads as it likes. This one is locked to a goroutine that never ends.
 		runtime.LockOSThread()
 		for start := range requests {
 			start()
@@ -263,8 +263,8 @@ func startOnLastingThread(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// environment is what a process inherits, and no more: settings of the person's shell (a KUBECONFIG, a
-// proxy) must not reach it.
+// environment is what a process inherits, and no more: settings of the person's shell (a KUBECONFIG, a proxy) must not
+// reach it.
 func environment(home string, settings ...string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home}, settings...)
 }

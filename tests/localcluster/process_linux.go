@@ -18,8 +18,8 @@ package localcluster
 
 import "syscall"
 
-// childAttributes puts a process into its own group, so that Ctrl-C reaches only the parent, which then stops
-// its children in order; and has the kernel kill it if the parent dies without having done so.
+// childAttributes puts a process into its own group, so that Ctrl-C reaches only the parent, which then stops its
+// children in order; and has the kernel kill it if the parent dies without having done so.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -41,7 +41,8 @@ func TestProcessesDieWithTheirParent(t *testing.T) {
 	g.Eventually(func() bool { return isRunning(child) }, eventually).Should(BeFalse())
 }
 
-// isRunning reports whether a process exists that has not ended: one whose parent does not wait for it stays as a zombie.
+// isRunning reports whether a process exists that has not ended: one whose parent does not wait for it stays as a
+// zombie.
 func isRunning(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -20,8 +20,8 @@ package localcluster
 
 import "syscall"
 
-// childAttributes puts a process into its own group, so that Ctrl-C reaches only the parent, which then stops
-// its children in order.
+// childAttributes puts a process into its own group, so that Ctrl-C reaches only the parent, which then stops its
+// children in order.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -34,8 +34,8 @@ type programs struct {
 	assets string // KUBEBUILDER_ASSETS, may be empty
 }
 
-// findPrograms takes the directory from SLUICE_BIN, or else bin/ of the repository in or below whose root the
-// present directory is.
+// findPrograms takes the directory from SLUICE_BIN, or else bin/ of the repository in or below whose root the present
+// directory is.
 func findPrograms() (programs, error) {
 	found := programs{assets: os.Getenv("KUBEBUILDER_ASSETS")}
 	if dir := os.Getenv("SLUICE_BIN"); dir != "" {
@@ -80,7 +80,8 @@ func (p programs) file(name string) (string, error) {
 	return path, nil
 }
 
-// Program returns the path of one of the programs that hack/build.sh builds, such as "kubectl", or an error that tells how to get it.
+// Program returns the path of one of the programs that hack/build.sh builds, such as "kubectl", or an error that tells
+// how to get it.
 func (c *Cluster) Program(name string) (string, error) {
 	return c.programs.path(name)
 }

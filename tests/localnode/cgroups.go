@@ -61,7 +61,8 @@ func makeControlGroups(name string) error {
 	return nil
 }
 
-// delegateControllers lets groups below the root of a hierarchy of version 2 use its controllers. Version 1 knows no such thing.
+// delegateControllers lets groups below the root of a hierarchy of version 2 use its controllers. Version 1 knows no
+// such thing.
 func delegateControllers(root string) error {
 	controllers, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {

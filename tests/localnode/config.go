@@ -63,8 +63,8 @@ const networkConfig = `{
 }
 `
 
-// kubeletConfig takes kubelet's port, the CA of its clients, containerd's socket, the control group of pods, the name server and the
-// configuration of name resolution outside of the cluster.
+// kubeletConfig takes kubelet's port, the CA of its clients, containerd's socket, the control group of pods, the name
+// server and the configuration of name resolution outside of the cluster.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: 127.0.0.1

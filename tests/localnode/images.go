@@ -30,8 +30,8 @@ import (
 	"github.com/sluice-toolkit/sluice/release/image"
 )
 
-// Import makes the images of a directory, which is in the image layout of the OCI, known to the node under their names. Their pods start
-// without a registry.
+// Import makes the images of a directory, which is in the image layout of the OCI, known to the node under their names.
+// Their pods start without a registry.
 func (n *Node) Import(ctx context.Context, dir string) error {
 	ctr := exec.CommandContext(ctx, "ctr", "--address="+n.containerdSocket(), "--namespace=k8s.io", "images", "import", "-")
 	in, err := ctr.StdinPipe()

@@ -20,12 +20,12 @@ limitations under the License.
 // scheduler. It needs root.
 //
 // The node lives in namespaces of its own for processes, mounts and the network. Its first process is a child of the
-// one that starts it; the kernel ends everything in there when that process ends, and ends that process when its
-// parent dies. Nothing is changed on the machine: not its interfaces, its firewall, its mounts or its settings. What is left
+// one that starts it; the kernel ends everything in there when that process ends, and ends that process when its parent
+// dies. Nothing is changed on the machine: not its interfaces, its firewall, its mounts or its settings. What is left
 // outside, the files in the cluster's directory and the control groups, Stop removes.
 //
-// Pods reach each other, also by Services and their names. Beyond the node they reach the API server, at the address that they are told, and the services that Start is given, by
-// their names.
+// Pods reach each other, also by Services and their names. Beyond the node they reach the API server, at the address
+// that they are told, and the services that Start is given, by their names.
 package localnode
 
 import (
@@ -75,7 +75,8 @@ type Service struct {
 	Address string
 }
 
-// Start adds a node to a cluster and returns it once it is ready for pods. ctx bounds the start only; the node runs until Stop.
+// Start adds a node to a cluster and returns it once it is ready for pods. ctx bounds the start only; the node runs
+// until Stop.
 func Start(ctx context.Context, cluster *localcluster.Cluster, services ...Service) (_ *Node, err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("a node can be run by root only")
@@ -105,7 +106,8 @@ func Start(ctx context.Context, cluster *localcluster.Cluster, services ...Servi
 	return n, n.ImportProgram(ctx, pauseImage, pause, "/pause", "65535:65535")
 }
 
-// Stop ends the node and everything that runs on it, at once. The API server still lists it. It may be called more than once.
+// Stop ends the node and everything that runs on it, at once. The API server still lists it. It may be called more than
+// once.
 func (n *Node) Stop() error {
 	var errs []error
 	if n.process != nil {
@@ -180,7 +182,8 @@ func isReady(ctx context.Context, admin client.Client) error {
 	return fmt.Errorf("its conditions are %v", node.Status.Conditions)
 }
 
-// configure writes the programs' configuration, opens the outer ends of the relays, and returns what the inside is to be.
+// configure writes the programs' configuration, opens the outer ends of the relays, and returns what the inside is to
+// be.
 func (n *Node) configure(services []Service) (inside.Config, error) {
 	programs, err := n.programs()
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,14 +111,32 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	g.Expect(err).NotTo(HaveOccurred())
 	w.admin, err = client.New(cluster.Config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
-	for _, component := range []string{"gitops-clusters", "gated-sources"} { // in this order, as both bring Flux's own CRDs
-		g.Expect(cluster.Apply(ctx, []byte(w.build(ctx, g, t.TempDir(), filepath.Join("config/components", component))))).To(Succeed())
+	operator := module(ctx, g, "prometheus-operator", "github.com/prometheus-operator/prometheus-operator")
+	for _, kind := range []string{"podmonitors", "prometheusrules"} {
+		crd, err := os.ReadFile(filepath.Join(operator, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(cluster.Apply(ctx, crd)).To(Succeed())
 	}
+	// Each of the components would bring Flux's own CRDs as they are without the others. A Deployment that was applied would keep its fields.
+	components := w.wrap(ctx, g, t.TempDir(), "config/components/gitops-clusters", "config/components/gated-sources", "config/components/alert-kinds")
+	g.Expect(cluster.ApplyKustomization(ctx, components, "Deployment")).To(Succeed())
 	// Some of the pages change what they take for granted, which is in the samples.
 	for _, dir := range []string{"config/default", "config/samples"} {
 		g.Expect(cluster.ApplyKustomization(ctx, filepath.Join(root, dir))).To(Succeed())
 	}
 	return w
+}
+
+// module returns the directory of a module that one of hack/ pins.
+func module(ctx context.Context, g *WithT, pinnedBy, path string) string {
+	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", path)
+	command.Dir = filepath.Join(root, "hack", pinnedBy)
+	command.Env = append(os.Environ(), "GOWORK=off")
+	out, err := command.Output()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	var found struct{ Dir string }
+	g.Expect(json.Unmarshal(out, &found)).To(Succeed())
+	return found.Dir
 }
 
 // configured returns the directories of config/ that have a kustomization, and the files with manifests that none of these names.
@@ -169,11 +188,12 @@ func readKustomization(g *WithT, path string) kustomization {
 	return read
 }
 
-// build returns what a directory of config/ makes. A component is built as part of what it is for: Flux's CRDs, and a Kustomization.
+// build returns what a directory of config/ makes. A component is built as part of what it is for: Sluice, Flux's CRDs and
+// source-controller, and a Kustomization.
 func (w *world) build(ctx context.Context, g *WithT, scratch, dir string) string {
 	path := filepath.Join(root, dir)
 	if readKustomization(g, filepath.Join(dir, "kustomization.yaml")).Kind == "Component" {
-		path = w.wrap(g, scratch, path)
+		path = w.wrap(ctx, g, scratch, dir)
 	}
 	command := exec.CommandContext(ctx, w.kubectl, "kustomize", path)
 	var stderr bytes.Buffer
@@ -189,21 +209,33 @@ metadata: {name: app, namespace: flux-system}
 spec: {interval: 10m, path: ./, prune: true, wait: true, sourceRef: {kind: GitRepository, name: app}}
 `
 
-// wrap makes a kustomization with a component in it.
-func (w *world) wrap(g *WithT, scratch, component string) string {
-	relative, err := relativeTo(scratch, component)
-	g.Expect(err).NotTo(HaveOccurred())
+// wrap makes a kustomization with components in it.
+func (w *world) wrap(ctx context.Context, g *WithT, scratch string, components ...string) string {
+	relative := func(dir string) string {
+		path, err := relativeTo(scratch, filepath.Join(root, dir))
+		g.Expect(err).NotTo(HaveOccurred())
+		return path
+	}
+	var named []string
+	for _, component := range components {
+		named = append(named, relative(component))
+	}
 	resources := fluxKustomization
-	for _, controller := range []localcluster.FluxController{localcluster.SourceController, localcluster.KustomizeController} {
+	for _, controller := range []localcluster.FluxController{localcluster.SourceController, localcluster.KustomizeController, localcluster.NotificationController} {
 		path, err := w.cluster.FluxCRDs(controller)
 		g.Expect(err).NotTo(HaveOccurred())
 		crds, err := os.ReadFile(path)
 		g.Expect(err).NotTo(HaveOccurred())
 		resources += "---\n" + string(crds)
 	}
+	deployment, err := os.ReadFile(filepath.Join(module(ctx, g, "flux", "github.com/fluxcd/source-controller"), "config", "manager", "deployment.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.Mkdir(filepath.Join(scratch, "flux"), 0o700)).To(Succeed())
 	for name, content := range map[string]string{
-		"resources.yaml":     resources,
-		"kustomization.yaml": fmt.Sprintf("resources: [resources.yaml]\ncomponents: [%s]\n", relative),
+		"flux/deployment.yaml":    string(deployment),
+		"flux/kustomization.yaml": "namespace: flux-system\nresources: [deployment.yaml]\n",
+		"resources.yaml":          resources,
+		"kustomization.yaml":      fmt.Sprintf("resources: [resources.yaml, flux, %s]\ncomponents: [%s]\n", relative("config/default"), strings.Join(named, ", ")),
 	} {
 		g.Expect(os.WriteFile(filepath.Join(scratch, name), []byte(content), 0o600)).To(Succeed())
 	}

@@ -35,8 +35,8 @@ var (
 // placeholder is the value of a variable that the reader's own shell would fill in.
 const placeholder = "placeholder"
 
-// yamlIn returns the YAML of a page: its blocks of YAML, and the here-documents of its blocks of shell, once for each value of the loops
-// that those are in.
+// yamlIn returns the YAML of a page: its blocks of YAML, and the here-documents of its blocks of shell, once for each
+// value of the loops that those are in.
 func yamlIn(page string) []codeblock.Block {
 	var found []codeblock.Block
 	exported := map[string]string{}

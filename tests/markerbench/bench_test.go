@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package markerbench measures what it costs to set markers in a tree of files, beside the setters of kyaml, which are what
-// Flux's image automation sets its markers with.
+// Package markerbench measures what it costs to set markers in a tree of files, beside the setters of kyaml, which are
+// what Flux's image automation sets its markers with.
 package markerbench
 
 import (
@@ -101,7 +101,8 @@ spec:
   - {name: http, port: 80, targetPort: http}
 `
 
-// newTree writes a fleet of that many files: applications, in four environments each, with markers in some files of each.
+// newTree writes a fleet of that many files: applications, in four environments each, with markers in some files of
+// each.
 func newTree(b *testing.B, files, markedPerApp int) string {
 	b.Helper()
 	dir := b.TempDir()

@@ -35,7 +35,8 @@ var (
 	pinned = regexp.MustCompile(`^[^@\s]+@[0-9a-f]{40} # v\d+(\.\d+){0,2}$`)
 )
 
-// looseActions returns the actions of a workflow that are not named by a commit, with the version in a comment, as dependabot updates it.
+// looseActions returns the actions of a workflow that are not named by a commit, with the version in a comment, as
+// dependabot updates it.
 func looseActions(workflow string) []string {
 	var loose []string
 	for _, match := range uses.FindAllStringSubmatch(workflow, -1) {

@@ -64,8 +64,8 @@ func (p *Playground) Promotion(ctx context.Context, env string) (*pipelinesv1.Pr
 	return pipeline.Status.Environments[env].Promotion, nil
 }
 
-// RunningVersion returns the version that the application has in an environment: not what any status says, but what Flux has
-// applied. It is empty while there is none.
+// RunningVersion returns the version that the application has in an environment: not what any status says, but what
+// Flux has applied. It is empty while there is none.
 func (p *Playground) RunningVersion(ctx context.Context, env string) (string, error) {
 	app := &corev1.ConfigMap{}
 	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: env, Name: "app"}, app); err != nil {

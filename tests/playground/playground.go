@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package playground is a small world in which Sluice does its work: a local cluster with Flux and both controllers, a Gitea
-// with the repositories of an application and of the fleet that runs it, and a Pipeline that carries the application from dev
-// to staging and prod. The demo tells what happens in it, the e2e suite asserts it.
+// Package playground is a small world in which Sluice does its work: a local cluster with Flux and both controllers, a
+// Gitea with the repositories of an application and of the fleet that runs it, and a Pipeline that carries the
+// application from dev to staging and prod. The demo tells what happens in it, the e2e suite asserts it.
 package playground
 
 import (
@@ -126,8 +126,8 @@ func (p *Playground) Stop() error {
 	return errors.Join(errs...)
 }
 
-// installSluice applies config/default and the component that adds spec.gates to Flux's sources. The Deployments are left out:
-// the controllers run as processes, with tokens of their ServiceAccounts.
+// installSluice applies config/default and the components that change Flux's CRDs. The Deployments are left out: the
+// controllers run as processes, with tokens of their ServiceAccounts.
 func (p *Playground) installSluice(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	err := errors.Join(clientgoscheme.AddToScheme(scheme), sourcev1.AddToScheme(scheme), kustomizev1.AddToScheme(scheme), helmv2.AddToScheme(scheme),
@@ -138,7 +138,7 @@ func (p *Playground) installSluice(ctx context.Context) error {
 	if p.Client, err = client.NewWithWatch(p.Cluster.Config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	if err := p.gateSources(ctx); err != nil {
+	if err := p.customizeFlux(ctx); err != nil {
 		return err
 	}
 	if err := p.Cluster.ApplyKustomization(ctx, filepath.Join(p.root, "config", "default"), "Deployment"); err != nil {
@@ -158,28 +158,33 @@ func (p *Playground) startController(ctx context.Context, name string, args ...s
 	})
 }
 
-// gateSources does what a user does in flux-system/kustomization.yaml: it patches Flux's CRDs with config/components/gated-sources.
-func (p *Playground) gateSources(ctx context.Context) error {
+// customizeFlux does what a user does in flux-system/kustomization.yaml: it adds spec.gates to Flux's sources, and Gate
+// and Pipeline to the kinds of Alerts.
+func (p *Playground) customizeFlux(ctx context.Context) error {
 	dir := filepath.Join(p.Cluster.Dir, "flux-system")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	path, err := p.Cluster.FluxCRDs(localcluster.SourceController)
-	if err != nil {
-		return err
-	}
-	crds, err := os.ReadFile(path)
-	if err != nil {
-		return err
+	var crds []byte
+	for _, controller := range []localcluster.FluxController{localcluster.SourceController, localcluster.NotificationController} {
+		path, err := p.Cluster.FluxCRDs(controller)
+		if err != nil {
+			return err
+		}
+		more, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		crds = append(append(crds, "---\n"...), more...)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "gotk-components.yaml"), crds, 0o644); err != nil {
 		return err
 	}
-	component, err := filepath.Rel(dir, filepath.Join(p.root, "config", "components", "gated-sources"))
+	components, err := filepath.Rel(dir, filepath.Join(p.root, "config", "components"))
 	if err != nil {
 		return err
 	}
-	kustomization := fmt.Sprintf("resources: [gotk-components.yaml]\ncomponents: [%s]\n", component)
+	kustomization := fmt.Sprintf("resources: [gotk-components.yaml]\ncomponents: [%[1]s/gated-sources, %[1]s/alert-kinds]\n", components)
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o644); err != nil {
 		return err
 	}

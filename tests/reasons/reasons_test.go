@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package reasons checks that the page of reasons lists those that the controllers set and emit, and no others, with messages that they have.
+// Package reasons checks that the page of reasons lists those that the controllers set and emit, and no others, with
+// messages that they have.
 package reasons
 
 import (
@@ -80,7 +81,7 @@ func TestListedIn(t *testing.T) {
 
 func TestFixedTexts(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(fixedTexts("`…: … is not ready: …`, or `it does not exist`, `…: …`")).To(Equal([]string{"is not ready", "it does not exist"}))
+	g.Expect(fixedTexts("`…: … is not ready: …`, or `not found`, `…: …`")).To(Equal([]string{"is not ready", "not found"}))
 }
 
 func TestCollect(t *testing.T) {
@@ -173,7 +174,8 @@ func fixedTexts(messages string) []string {
 	return texts
 }
 
-// listedIn returns the reasons of the tables that have a column for them, with their messages, and those whose row has an empty cell.
+// listedIn returns the reasons of the tables that have a column for them, with their messages, and those whose row has
+// an empty cell.
 func listedIn(page string) (listed map[string]string, incomplete []string) {
 	listed = map[string]string{}
 	column, messages := -1, -1

@@ -24,10 +24,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
@@ -35,14 +38,22 @@ import (
 // gateControllerUser is whom the API server takes gate-controller for.
 const gateControllerUser = "system:serviceaccount:" + localcluster.FluxNamespace + ":" + gateControllerName
 
-// auditPolicy has the API server write down every request of gate-controller, and everybody's writes of what gate-controller
-// writes. Leases are left out: they are renewed whether or not there is anything to do.
+// sourceControllerUser is whom it takes source-controller for.
+const sourceControllerUser = "system:serviceaccount:" + localcluster.FluxNamespace + ":" + string(localcluster.SourceController)
+
+// auditPolicy has the API server write down every request of gate-controller, everybody's writes of what
+// gate-controller writes, and what source-controller writes into the status of sources. Leases are left out: they are
+// renewed whether or not there is anything to do.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
 - level: None
   resources: [{group: coordination.k8s.io}]
+- level: Request
+  users: ["` + sourceControllerUser + `"]
+  verbs: [update, patch]
+  resources: [{group: source.toolkit.fluxcd.io, resources: ["*/status"]}]
 - level: Metadata
   users: ["` + gateControllerUser + `"]
 - level: Metadata
@@ -57,8 +68,8 @@ rules:
 // auditLog is where the API server writes down requests.
 type auditLog struct{ path string }
 
-// request is what the API server writes down of one. There are two lines of each: one before it is handled, and one with the
-// outcome, maybe after its sender has the answer.
+// request is what the API server writes down of one. There are two lines of each: one before it is handled, and one
+// with the outcome, maybe after its sender has the answer.
 type request struct {
 	AuditID   string `json:"auditID"`
 	Stage     string `json:"stage"`
@@ -74,10 +85,21 @@ type request struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	// RequestObject is what source-controller has written.
+	RequestObject struct {
+		Status struct {
+			Artifact *struct {
+				Revision string `json:"revision"`
+			} `json:"artifact"`
+		} `json:"status"`
+	} `json:"requestObject"`
+	// Received is when the request came, and At when it had come to its Stage.
+	Received time.Time `json:"requestReceivedTimestamp"`
+	At       time.Time `json:"stageTimestamp"`
 }
 
-// audited makes the API server of the next cluster that the test starts write an audit log. A cluster takes its programs from
-// KUBEBUILDER_ASSETS; there, this puts one that adds the flags.
+// audited makes the API server of the next cluster that the test starts write an audit log. A cluster takes its
+// programs from KUBEBUILDER_ASSETS; there, this puts one that adds the flags.
 func audited(t testing.TB) auditLog {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,8 +123,8 @@ func audited(t testing.TB) auditLog {
 
 const apiServer = "kube-apiserver"
 
-// linkPrograms makes a directory with the programs that KUBEBUILDER_ASSETS holds, if it is set, except for the API server,
-// whose path it returns.
+// linkPrograms makes a directory with the programs that KUBEBUILDER_ASSETS holds, if it is set, except for the API
+// server, whose path it returns.
 func linkPrograms(dir string) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
@@ -140,19 +162,29 @@ func (l auditLog) end() (int64, error) {
 	return info.Size(), nil
 }
 
-// since returns the requests after a position in the log, each as of its end. A request whose effect was seen is in the log; if
-// the outcome of one is not there yet, since waits for it. Watches are left out, which have no outcome.
+// since returns the requests after a position in the log, each as of its end. A request whose effect was seen is in the
+// log; if the outcome of one is not there yet, since waits for it. Watches are left out, which have no outcome.
 func (l auditLog) since(ctx context.Context, position int64) ([]request, error) {
 	var requests []request
 	err := poll(ctx, "the outcome of all requests in the audit log", func(context.Context) error {
-		content, err := l.read(position)
-		if err != nil {
-			return err
+		var open []request
+		var err error
+		requests, open, err = l.soFar(position)
+		for _, r := range open {
+			err = errors.Join(err, fmt.Errorf("%s of %s has not ended", r.Verb, r.ObjectRef.Resource))
 		}
-		requests, err = parse(content)
 		return err
 	})
 	return requests, err
+}
+
+// soFar returns the requests after a position in the log, those that have ended and those that have not.
+func (l auditLog) soFar(position int64) (ended, open []request, _ error) {
+	content, err := l.read(position)
+	if err != nil {
+		return nil, nil, err
+	}
+	return parse(content)
 }
 
 func (l auditLog) read(position int64) ([]byte, error) {
@@ -167,15 +199,14 @@ func (l auditLog) read(position int64) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-func parse(content []byte) ([]request, error) {
+func parse(content []byte) (ended, open []request, _ error) {
 	received := map[string]request{}
-	var ended []request
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r request
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("a line of the audit log: %w", err)
+			return nil, nil, fmt.Errorf("a line of the audit log: %w", err)
 		}
 		switch {
 		case r.Verb == "watch":
@@ -186,10 +217,7 @@ func parse(content []byte) ([]request, error) {
 			ended = append(ended, r)
 		}
 	}
-	for _, r := range received {
-		return nil, fmt.Errorf("%s of %s has not ended", r.Verb, r.ObjectRef.Resource)
-	}
-	return ended, lines.Err()
+	return ended, slices.Collect(maps.Values(received)), lines.Err()
 }
 
 // writes reports whether the request may change something.
@@ -201,8 +229,8 @@ func (r request) writes() bool {
 	return true
 }
 
-// source returns the name of the source that the request is about, be it by an event; empty if it is about a Gate or something
-// else. Sources of all kinds have different names.
+// source returns the name of the source that the request is about, be it by an event; empty if it is about a Gate or
+// something else. Sources of all kinds have different names.
 func (r request) source() string {
 	switch r.ObjectRef.Resource {
 	case "events":

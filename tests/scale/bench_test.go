@@ -39,8 +39,8 @@ var (
 	args     = flag.String("gate-controller-args", "", "benchmarks: more flags of gate-controller, separated by spaces")
 )
 
-// BenchmarkGate turns one gate that many sources name, beside the real source-controller and notification-controller. Each part
-// can be run on its own.
+// BenchmarkGate turns one gate that many sources name, beside the real source-controller and notification-controller.
+// Each part can be run on its own.
 func BenchmarkGate(b *testing.B) {
 	started := time.Now()
 	w := start(b.Context(), b, options{

@@ -96,7 +96,7 @@ func (w *world) measureCrash(ctx context.Context, crash func(context.Context, fu
 	if err != nil {
 		return 0, err
 	}
-	times, err := held.times(len(w.sources), died)
+	times, err := held[0].times(len(w.sources), died)
 	if err != nil {
 		return 0, err
 	}

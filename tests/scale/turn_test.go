@@ -42,15 +42,10 @@ func (w *world) measure(ctx context.Context, closed bool) (*turned, error) {
 	if err != nil {
 		return nil, err
 	}
-	backstop, err := w.watchSources(ctx, func(s sourceState) bool { return (s.open && s.told) != closed })
-	if err != nil {
-		return nil, err
-	}
-	suspensions, err := w.watchSources(ctx, func(s sourceState) bool { return s.suspended == closed })
-	if err != nil {
-		return nil, err
-	}
-	conditions, err := w.watchSources(ctx, func(s sourceState) bool { return s.suspended == closed && s.open == !closed && s.told })
+	seen, err := w.watchSources(ctx,
+		func(s sourceState) bool { return (s.open && s.told) != closed },
+		func(s sourceState) bool { return s.suspended == closed },
+		func(s sourceState) bool { return s.suspended == closed && s.open == !closed && s.told })
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +54,13 @@ func (w *world) measure(ctx context.Context, closed bool) (*turned, error) {
 		return nil, err
 	}
 	result := &turned{}
-	if result.backstop, err = backstop.times(len(w.sources), before); err != nil {
+	if result.backstop, err = seen[0].times(len(w.sources), before); err != nil {
 		return nil, err
 	}
-	if result.suspensions, err = suspensions.times(len(w.sources), before); err != nil {
+	if result.suspensions, err = seen[1].times(len(w.sources), before); err != nil {
 		return nil, err
 	}
-	if result.conditions, err = conditions.times(len(w.sources), before); err != nil {
+	if result.conditions, err = seen[2].times(len(w.sources), before); err != nil {
 		return nil, err
 	}
 	if err := w.idle(ctx); err != nil {

@@ -44,6 +44,8 @@ type sourceState struct {
 	open, told bool
 	// done is whether source-controller has nothing left to do about the current generation.
 	done bool
+	// revision is that of the artifact.
+	revision string
 }
 
 func stateOf(obj *unstructured.Unstructured) (sourceState, error) {
@@ -57,12 +59,15 @@ func stateOf(obj *unstructured.Unstructured) (sourceState, error) {
 		Status struct {
 			ObservedGeneration int64              `json:"observedGeneration"`
 			Conditions         []metav1.Condition `json:"conditions"`
+			Artifact           struct {
+				Revision string `json:"revision"`
+			} `json:"artifact"`
 		} `json:"status"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &view); err != nil {
 		return sourceState{}, err
 	}
-	state := sourceState{suspended: view.Spec.Suspend}
+	state := sourceState{suspended: view.Spec.Suspend, revision: view.Status.Artifact.Revision}
 	if condition := apimeta.FindStatusCondition(view.Status.Conditions, gatingv1.GatesOpenCondition); condition != nil {
 		state.open = condition.Status == metav1.ConditionTrue
 		state.told = condition.ObservedGeneration == view.Metadata.Generation
@@ -75,6 +80,7 @@ func stateOf(obj *unstructured.Unstructured) (sourceState, error) {
 
 // sighting waits for sources to come into a state.
 type sighting struct {
+	is     func(sourceState) bool
 	ctx    context.Context
 	cancel func()
 	events chan sighted
@@ -86,19 +92,30 @@ type sighted struct {
 	err    error
 }
 
-// watchSources watches for changes of sources from now on after which they are in the state.
-func (w *world) watchSources(ctx context.Context, is func(sourceState) bool) (*sighting, error) {
-	s := &sighting{events: make(chan sighted, 16<<10)}
-	s.ctx, s.cancel = context.WithTimeout(ctx, patience)
+// watchSources watches for changes of sources from now on after which they are in one of the states.
+func (w *world) watchSources(ctx context.Context, states ...func(sourceState) bool) ([]*sighting, error) {
+	var sightings []*sighting
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	for _, is := range states {
+		s := &sighting{is: is, events: make(chan sighted, 16<<10)}
+		s.ctx, s.cancel = context.WithCancel(ctx)
+		sightings = append(sightings, s)
+	}
+	go func() {
+		defer cancel()
+		for _, s := range sightings {
+			<-s.ctx.Done()
+		}
+	}()
 	for _, kind := range gatingv1.SourceKinds {
-		changes, err := w.watchKind(s.ctx, kind)
+		changes, err := w.watchKind(ctx, kind)
 		if err != nil {
-			s.cancel()
+			cancel()
 			return nil, err
 		}
-		go s.follow(changes, is)
+		go follow(changes, sightings)
 	}
-	return s, nil
+	return sightings, nil
 }
 
 func (w *world) watchKind(ctx context.Context, kind string) (watch.Interface, error) {
@@ -120,20 +137,14 @@ func listOf(kind string) *unstructured.UnstructuredList {
 // all waits until all sources are in a state.
 func (w *world) all(ctx context.Context, what string, are func(sourceState) bool) error {
 	return poll(ctx, fmt.Sprintf("all sources to be %s", what), func(ctx context.Context) error {
+		states, err := w.states(ctx)
+		if err != nil {
+			return err
+		}
 		n := 0
-		for _, kind := range gatingv1.SourceKinds {
-			list := listOf(kind)
-			if err := w.client.List(ctx, list, client.InNamespace(localcluster.FluxNamespace)); err != nil {
-				return err
-			}
-			for i := range list.Items {
-				state, err := stateOf(&list.Items[i])
-				if err != nil {
-					return err
-				}
-				if are(state) {
-					n++
-				}
+		for _, state := range states {
+			if are(state) {
+				n++
 			}
 		}
 		if n < len(w.sources) {
@@ -143,20 +154,49 @@ func (w *world) all(ctx context.Context, what string, are func(sourceState) bool
 	})
 }
 
-func (s *sighting) follow(changes watch.Interface, is func(sourceState) bool) {
+// states returns the states of all sources by their names.
+func (w *world) states(ctx context.Context) (map[string]sourceState, error) {
+	states := map[string]sourceState{}
+	for _, kind := range gatingv1.SourceKinds {
+		list := listOf(kind)
+		if err := w.client.List(ctx, list, client.InNamespace(localcluster.FluxNamespace)); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			state, err := stateOf(&list.Items[i])
+			if err != nil {
+				return nil, err
+			}
+			states[list.Items[i].GetName()] = state
+		}
+	}
+	return states, nil
+}
+
+func follow(changes watch.Interface, sightings []*sighting) {
 	defer changes.Stop()
+	tell := func(event sighted, state *sourceState) {
+		for _, s := range sightings {
+			if state == nil || s.is(*state) {
+				s.tell(event)
+			}
+		}
+	}
 	for change := range changes.ResultChan() {
 		now := time.Now()
 		obj, ok := change.Object.(*unstructured.Unstructured)
 		if !ok {
-			s.tell(sighted{err: fmt.Errorf("watching: %v", change.Object)})
+			tell(sighted{err: fmt.Errorf("watching: %v", change.Object)}, nil)
 			return
 		}
-		if state, err := stateOf(obj); err != nil || is(state) {
-			s.tell(sighted{source: obj.GetName(), at: now, err: err})
+		state, err := stateOf(obj)
+		if err != nil {
+			tell(sighted{err: err}, nil)
+			return
 		}
+		tell(sighted{source: obj.GetName(), at: now}, &state)
 	}
-	s.tell(sighted{err: fmt.Errorf("a watch has ended")})
+	tell(sighted{err: fmt.Errorf("a watch has ended")}, nil)
 }
 
 func (s *sighting) tell(event sighted) {

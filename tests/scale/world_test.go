@@ -15,7 +15,7 @@ limitations under the License.
 */
 
 // Package scale measures gate-controller with many sources on one gate, on a real API server and with the real
-// source-controller. Its benchmarks are run by `make bench`; docs/benchmarks.md says what they print.
+// source-controller. docs/benchmarks.md says how its benchmarks are run, and what they print.
 package scale
 
 import (
@@ -32,6 +32,7 @@ import (
 	"testing"
 	"time"
 
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +43,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/githost"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 	"github.com/sluice-toolkit/sluice/tests/upstream"
@@ -63,6 +65,8 @@ type world struct {
 	audit          auditLog
 	// sources are the names of the sources, which differ even between kinds.
 	sources []string
+	// upstreams are what they are fetched from.
+	upstreams *upstreams
 	// fetches tells that source-controller runs.
 	fetches bool
 	// closed is how the gate was turned last.
@@ -107,6 +111,8 @@ func (w *world) install(ctx context.Context, args []string) error {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(gatingv1.AddToScheme(scheme))
+	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
+	utilruntime.Must(kustomizev1.AddToScheme(scheme))
 	var err error
 	if w.client, err = client.NewWithWatch(w.cluster.Config, client.Options{Scheme: scheme}); err != nil {
 		return err
@@ -165,6 +171,7 @@ func (w *world) addSources(ctx context.Context, t testing.TB, options options) e
 	if err != nil {
 		return err
 	}
+	w.upstreams = from
 	var manifests strings.Builder
 	fmt.Fprintf(&manifests, "{apiVersion: %s, kind: Gate, metadata: {name: %s, namespace: flux-system}, spec: {closed: false}}\n", gatingv1.GroupVersion, gateName)
 	manifests.WriteString(from.secrets)
@@ -238,19 +245,25 @@ func publish(t testing.TB) (*upstreams, error) {
 	t.Cleanup(func() { _ = other.Close() })
 
 	git.AddToken(githost.Token{Value: "token", Login: "flux"})
-	if err := git.AddRepository("fleet", "app"); err != nil {
+	if err := errors.Join(git.AddRepository("fleet", "app"), other.CreateBucket("app")); err != nil {
 		return nil, err
 	}
-	_, err = git.CommitFiles("fleet", "app", "main", map[string]string{"version": "1.0.0"}, "Release 1.0.0")
-	return &upstreams{git: git, other: other, secrets: fmt.Sprintf(`
+	u := &upstreams{git: git, other: other, secrets: fmt.Sprintf(`
 ---
 {apiVersion: v1, kind: Secret, metadata: {name: git, namespace: flux-system}, stringData: {username: flux, password: token, ca.crt: %q}}
 ---
 {apiVersion: v1, kind: Secret, metadata: {name: s3, namespace: flux-system}, stringData: {accesskey: %s, secretkey: %s}}
-`, git.CA(), upstream.AccessKey, upstream.SecretKey)}, errors.Join(err,
-			other.PushArtifact("app", "latest", map[string]string{"version": "1.0.0"}),
-			other.CreateBucket("app"), other.PutObject("app", "version", "1.0.0"),
-			other.PublishChart("charts", "app", "1.0.0"))
+`, git.CA(), upstream.AccessKey, upstream.SecretKey)}
+	return u, u.push("1.0.0")
+}
+
+// push publishes a version on each of them.
+func (u *upstreams) push(version string) error {
+	_, err := u.git.CommitFiles("fleet", "app", "main", map[string]string{"version": version}, "Release "+version)
+	return errors.Join(err,
+		u.other.PushArtifact("app", "latest", map[string]string{"version": version}),
+		u.other.PutObject("app", "version", version),
+		u.other.PublishChart("charts", "app", version))
 }
 
 // spec is the part of a source's spec that says where it is fetched from.
@@ -277,7 +290,8 @@ func (w *world) turn(ctx context.Context, closed bool) error {
 	return w.client.Patch(ctx, gate, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"closed":%t}}`, closed)))
 }
 
-// idle waits until gate-controller has nothing left to do: the gate tells what it holds, and no object is queued or worked on.
+// idle waits until gate-controller has nothing left to do: the gate tells what it holds, and no object is queued or
+// worked on.
 func (w *world) idle(ctx context.Context) error {
 	held := 0
 	if w.closed {

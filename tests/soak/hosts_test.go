@@ -80,8 +80,8 @@ func (h hostility) start() (*githost.Server, error) {
 	return host, nil
 }
 
-// The hostility of these is in the content of the repositories: in the one, each look at the branches finds other files, in the other, the
-// marked files are about as costly to parse as files can be.
+// The hostility of these is in the content of the repositories: in the one, each look at the branches finds other
+// files, in the other, the marked files are about as costly to parse as files can be.
 const restless, bulky = "restless", "bulky"
 
 // bulk is what comes first in the marked files of a bulky host.

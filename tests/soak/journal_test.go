@@ -115,8 +115,8 @@ func (c *crew) dismiss() {
 // send has one more do something once.
 func (c *crew) send(do func(context.Context)) { c.all.Go(func() { do(c) }) }
 
-// every has one more do something again and again, with pauses of random length. What fails, as much does while the API server is away, is
-// counted.
+// every has one more do something again and again, with pauses of random length. What fails, as much does while the API
+// server is away, is counted.
 func (c *crew) every(what string, least, most time.Duration, do func(context.Context, *rand.Rand) error) {
 	r := c.random(what)
 	c.send(func(ctx context.Context) {

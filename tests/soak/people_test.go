@@ -46,7 +46,8 @@ import (
 // patience is how long anything may take that has to happen, while parts are killed all the time.
 const patience = 5 * time.Minute
 
-// work has people do what they do in good times: they merge and approve what waits for them, and what is merged or notified is deployed.
+// work has people do what they do in good times: they merge and approve what waits for them, and what is merged or
+// notified is deployed.
 func (w *world) work(c *crew) {
 	w.accepted.deploy = func(p *pipeline, env, revision string) {
 		c.send(func(ctx context.Context) { w.deploy(ctx, p, env, revision) })
@@ -184,7 +185,8 @@ func (w *world) deployMerged(ctx context.Context, p *pipeline, env string) {
 	w.deploy(ctx, p, env, version)
 }
 
-// tookTo keeps how long the first promotion of a revision has taken to be there. Only those that wait for nobody are compared.
+// tookTo keeps how long the first promotion of a revision has taken to be there. Only those that wait for nobody are
+// compared.
 func (w *world) tookTo(p *pipeline, env, revision string, then time.Time) {
 	how := "pull request"
 	if p.host == nil {

@@ -185,8 +185,8 @@ func (g *gauge) print() {
 	}
 }
 
-// diskUse is the size of the files that a process has below a directory. What earlier ones of that name have left behind isn't counted: a
-// container begins with the same number each time, and clears that away.
+// diskUse is the size of the files that a process has below a directory. What earlier ones of that name have left
+// behind isn't counted: a container begins with the same number each time, and clears that away.
 func diskUse(dir string, pid int) float64 {
 	var size float64
 	_ = filepath.WalkDir(filepath.Join(dir, fmt.Sprintf("sluice-git-%d", pid)), func(_ string, entry os.DirEntry, err error) error {
@@ -201,7 +201,8 @@ func diskUse(dir string, pid int) float64 {
 	return size
 }
 
-// compare expects that what the controllers have in use has not grown between two times: in the longest life that each has had there.
+// compare expects that what the controllers have in use has not grown between two times: in the longest life that each
+// has had there.
 func (g *gauge) compare(from, to time.Time) {
 	fmt.Printf("\nFirst and last third of the steady part (medians), and the most that the last may be:\n")
 	for _, r := range g.controllers {
@@ -226,7 +227,8 @@ func (g *gauge) compare(from, to time.Time) {
 	}
 }
 
-// life is a process, in one of its roles: what a leader has in use can't be compared with what it had in use before it led.
+// life is a process, in one of its roles: what a leader has in use can't be compared with what it had in use before it
+// led.
 type life struct {
 	started float64
 	leads   bool

@@ -16,9 +16,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package soak has Sluice at work for an hour, with hostile Git hosts, leaf clusters that come and go, and processes that are killed at
-// random. In the end nothing was promoted twice, nothing was lost, and the controllers hold no more than at the beginning. It is run by
-// `make soak`; DURATION and SEED change what they say.
+// Package soak has Sluice at work for an hour, with hostile Git hosts, leaf clusters that come and go, and processes
+// that are killed at random. In the end nothing was promoted twice, nothing was lost, and the controllers hold no more
+// than at the beginning. It is run by `make soak`; DURATION and SEED change what they say.
 package soak
 
 import (
@@ -31,8 +31,8 @@ import (
 	"time"
 )
 
-// TestSoak has three parts. In the first and the last, controllers are killed all the time; in the one between, which is the longest, they
-// are not, so that what they have in use can be compared. All other trouble goes on.
+// TestSoak has three parts. In the first and the last, controllers are killed all the time; in the one between, which
+// is the longest, they are not, so that what they have in use can be compared. All other trouble goes on.
 func TestSoak(t *testing.T) {
 	duration, seed := settings(t)
 	j := newJournal(seed)
@@ -110,7 +110,8 @@ func (w *world) expectEnd(ctx context.Context) {
 	w.expectNoPanics()
 }
 
-// settings come from the environment: how long the soak takes, without start and end, and the seed of all that is random.
+// settings come from the environment: how long the soak takes, without start and end, and the seed of all that is
+// random.
 func settings(t *testing.T) (time.Duration, uint64) {
 	duration, err := time.ParseDuration(cmp.Or(os.Getenv("DURATION"), "1h"))
 	if err != nil {

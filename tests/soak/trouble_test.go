@@ -48,7 +48,8 @@ func (r *replica) kill() error {
 	return r.Kill()
 }
 
-// keep starts a process again until the crew is dismissed. One of Sluice's that ends by itself is a violation, unless it has lost its lease.
+// keep starts a process again until the crew is dismissed. One of Sluice's that ends by itself is a violation, unless
+// it has lost its lease.
 func (w *world) keep(c *crew, r *replica) {
 	c.send(func(ctx context.Context) {
 		for {
@@ -114,7 +115,8 @@ func (w *world) trouble(c *crew) {
 	c.every("trouble a leaf cluster", 5*time.Second, 20*time.Second, w.troubleLeaf)
 }
 
-// killReplica kills a controller with SIGKILL. Of a leader, it is measured how long it takes until there is another one.
+// killReplica kills a controller with SIGKILL. Of a leader, it is measured how long it takes until there is another
+// one.
 func (w *world) killReplica(c *crew, r *replica) error {
 	wasLeader := w.leads(c, r)
 	w.count("SIGKILL of a %s", r.controller)
@@ -128,7 +130,8 @@ func (w *world) killReplica(c *crew, r *replica) error {
 	return nil
 }
 
-// freezeReplica stops a controller in the middle of what it does, for longer than it may lead without a sign of life, and has it go on.
+// freezeReplica stops a controller in the middle of what it does, for longer than it may lead without a sign of life,
+// and has it go on.
 func (w *world) freezeReplica(ctx context.Context, c *crew, r *replica) error {
 	pid := r.PID()
 	if pid == 0 || r.frozen.Swap(true) {
@@ -174,7 +177,8 @@ func (w *world) leads(ctx context.Context, r *replica) bool {
 	return err == nil && sample.leads
 }
 
-// restartAPIServer kills the API server and starts it again. Of what etcd has seen, each second time nothing is left but what there is.
+// restartAPIServer kills the API server and starts it again. Of what etcd has seen, each second time nothing is left
+// but what there is.
 func (w *world) restartAPIServer(ctx context.Context, r *rand.Rand) error {
 	server := w.Cluster.Process("kube-apiserver")
 	w.count("SIGKILL of kube-apiserver")

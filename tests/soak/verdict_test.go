@@ -40,8 +40,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/playground"
 )
 
-// settling is how long all may take to get where it belongs once there is no more trouble. A promotion that has failed some times waits for
-// minutes until its next attempt.
+// settling is how long all may take to get where it belongs once there is no more trouble. A promotion that has failed
+// some times waits for minutes until its next attempt.
 const settling = 15 * time.Minute
 
 // source is a gated source.
@@ -70,8 +70,8 @@ func (s *source) gatesOpen(status metav1.ConditionStatus) bool {
 // gated names the sources that have gates.
 func (w *world) gated() []string { return append(slices.Clone(w.sources), "app-prod") }
 
-// expectSettled expects that nothing was lost: each Pipeline that is well gets its revision everywhere, or stands where a person has closed
-// its pull request.
+// expectSettled expects that nothing was lost: each Pipeline that is well gets its revision everywhere, or stands where
+// a person has closed its pull request.
 func (w *world) expectSettled(ctx context.Context, what string) {
 	began := time.Now()
 	for _, p := range w.pipelines {

@@ -51,8 +51,8 @@ const (
 	held = 8
 )
 
-// world is the playground with much more in it: two replicas of each controller, many Pipelines of several tenants, hostile hosts and
-// leaf clusters.
+// world is the playground with much more in it: two replicas of each controller, many Pipelines of several tenants,
+// hostile hosts and leaf clusters.
 type world struct {
 	*playground.Playground
 	*journal
@@ -139,7 +139,8 @@ func (w *world) startLeaves(t *testing.T) {
 	t.Cleanup(func() { g.Expect(w.nowhere.Close()).To(Succeed()) })
 }
 
-// startReplicas runs two replicas of each controller, in place of the playground's, with leader election as config/ has it.
+// startReplicas runs two replicas of each controller, in place of the playground's, with leader election as config/ has
+// it.
 func (w *world) startReplicas(ctx context.Context, t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(w.GateController.Stop()).To(Succeed())

@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package sshhost is a Git host by SSH: git's own upload-pack and receive-pack over the bare repositories of a directory.
+// Package sshhost is a Git host by SSH: git's own upload-pack and receive-pack over the bare repositories of a
+// directory.
 package sshhost
 
 import (

@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package standin holds Kustomizations that stand in for applications: nobody reconciles them, they run what they are told to.
+// Package standin holds Kustomizations that stand in for applications: nobody reconciles them, they run what they are
+// told to.
 package standin
 
 import (

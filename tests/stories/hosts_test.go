@@ -56,7 +56,8 @@ const (
 
 // hosts are the registry and the Git host, in the cluster, and how the test reaches them.
 type hosts struct {
-	// registry is the address of the registry. It is that of the Service, in numbers: registries at private addresses are spoken to without TLS.
+	// registry is the address of the registry. It is that of the Service, in numbers: registries at private addresses
+	// are spoken to without TLS.
 	registry string
 	git      *gitea.Client
 	// transport reaches both by the addresses that they have in the cluster.
@@ -158,7 +159,8 @@ func writeImages(ctx context.Context, dir string) error {
 	return image.WriteLayout(dir, image.Named{Image: registry, Names: []string{registryImage}}, image.Named{Image: gitea, Names: []string{giteaImage}})
 }
 
-// giteaFiles are Gitea, Git and what its hooks run, as they are on this machine, with the libraries that they are linked to.
+// giteaFiles are Gitea, Git and what its hooks run, as they are on this machine, with the libraries that they are
+// linked to.
 func giteaFiles(ctx context.Context) ([]image.File, error) {
 	programs := map[string]string{"/usr/local/bin/gitea": filepath.Join(bin, "gitea")}
 	for _, name := range []string{"git", "bash", "env", "cat", "basename", "dirname"} {

@@ -63,7 +63,28 @@ func startLocalWorld(ctx context.Context) (_ *localWorld, err error) {
 	if err := w.node.ImportProgram(ctx, kubectlImage, kubectl, "/bin/kubectl", ""); err != nil {
 		return nil, err
 	}
+	if err := w.provideVolume(ctx); err != nil {
+		return nil, err
+	}
 	return w, w.installFlux(ctx)
+}
+
+// provideVolume makes a volume for the one claim that there is, as a class of storage does elsewhere.
+func (w *localWorld) provideVolume(ctx context.Context) error {
+	dir := filepath.Join(w.cluster.Dir, "volume")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return w.cluster.Apply(ctx, fmt.Appendf(nil, `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: stories}
+spec:
+  capacity: {storage: 10Gi}
+  accessModes: [ReadWriteOnce]
+  local: {path: %s}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}]}}
+`, dir))
 }
 
 func (w *localWorld) stop() error {
@@ -90,10 +111,12 @@ func (w *localWorld) installFlux(ctx context.Context) error {
 		return err
 	}
 	dir := filepath.Join(w.cluster.Dir, "flux")
-	if err := os.CopyFS(filepath.Join(dir, "rbac"), os.DirFS(filepath.Join(flux.Dir, "manifests", "rbac"))); err != nil {
-		return err
+	resources := []string{"rbac", "policies"}
+	for _, resource := range resources {
+		if err := os.CopyFS(filepath.Join(dir, resource), os.DirFS(filepath.Join(flux.Dir, "manifests", resource))); err != nil {
+			return err
+		}
 	}
-	resources := []string{"rbac"}
 	for _, controller := range fluxControllers {
 		if err := w.addFluxController(ctx, flux.Dir, dir, controller); err != nil {
 			return err

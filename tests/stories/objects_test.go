@@ -73,8 +73,8 @@ func fetched(name string) func(context.Context) (string, error) {
 	}
 }
 
-// held returns a function that tells whether a GitRepository is suspended and source-controller has seen that: from then on no fetch is
-// under way.
+// held returns a function that reports whether a GitRepository is suspended and source-controller has seen that: from
+// then on no fetch is under way.
 func held(name string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		found, err := gitRepository(ctx, name)
@@ -126,7 +126,8 @@ func application(version string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata: {version: " + version + "}\n"
 }
 
-// deploy has Flux run an application in a namespace, from the main branch of a repository, by a GitRepository of the namespace's name.
+// deploy has Flux run an application in a namespace, from the main branch of a repository, by a GitRepository of the
+// namespace's name.
 func deploy(ctx context.Context, namespace, repository string) {
 	GinkgoHelper()
 	apply(ctx, `
@@ -136,6 +137,16 @@ metadata: {name: %s, namespace: flux-system}
 spec: {interval: 2s, url: '%s', ref: {branch: main}}
 `, namespace, repositoryURL(repository))
 	consume(ctx, namespace)
+}
+
+// deployFirst deploys v1.0.0 of an application from a repository of the namespace's name until the end of the story, and
+// waits until it runs.
+func deployFirst(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	upon.commit(namespace, map[string]string{"deploy/app.yaml": application("v1.0.0")})
+	deploy(ctx, namespace, namespace)
+	DeferCleanup(func(ctx SpecContext) { undeploy(ctx, namespace) })
+	Eventually(ctx, runs(namespace)).Should(Equal("v1.0.0"))
 }
 
 // consume has Flux run what the GitRepository of a namespace's name fetches.

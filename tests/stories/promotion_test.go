@@ -32,7 +32,8 @@ import (
 )
 
 var _ = Describe("A Pipeline from dev to prod", Ordered, func() {
-	// The environments' namespaces, the repository of the application, and that of the fleet are all named after the story.
+	// The environments' namespaces, the repository of the application, and that of the fleet are all named after the
+	// story.
 	const story = "shop"
 	dev, staging, prod := story+"-dev", story+"-staging", story+"-prod"
 
@@ -79,8 +80,9 @@ var _ = Describe("A Pipeline from dev to prod", Ordered, func() {
 
 func fleetOf(story string) string { return story + "-fleet" }
 
-// startFleet makes a repository with an application, and one with the sources of its environments, which are the namespaces, the first of them
-// following every release. Flux applies both, and a Pipeline goes from the first environment to the last, whose entry is given.
+// startFleet makes a repository with an application, and one with the sources of its environments, which are the
+// namespaces, the first of them following every release. Flux applies both, and a Pipeline goes from the first
+// environment to the last, whose entry is given.
 func startFleet(ctx context.Context, story, last string, namespaces ...string) {
 	GinkgoHelper()
 	upon.release(story, "v1.0.0")

@@ -21,28 +21,17 @@ package stories
 import (
 	"bytes"
 	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/sluice-toolkit/sluice/tests/cosign"
 )
 
 // The versions of the releases that the Makefile has made, from the same sources.
@@ -54,9 +43,6 @@ const (
 // altered is the tag of an artifact that somebody has changed. Nobody has signed it.
 const altered = "altered"
 
-// signer signs what is published; its public half is all that the cluster knows.
-var signer *ecdsa.PrivateKey
-
 func releaseDir(version, what string) string { return filepath.Join(bin, "stories", version, what) }
 
 func artifactURL() string { return "oci://" + upon.registry + "/sluice-manifests" }
@@ -64,24 +50,25 @@ func artifactURL() string { return "oci://" + upon.registry + "/sluice-manifests
 // publish pushes the artifacts of both releases, signed, and an altered one.
 func publish(ctx context.Context) {
 	GinkgoHelper()
-	var err error
-	signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	// The cluster knows only its public half.
+	signer, err := cosign.NewKey()
 	Expect(err).NotTo(HaveOccurred())
 	for _, version := range []string{previousVersion, thisVersion} {
-		Expect(sign(ctx, push(ctx, version, releaseDir(version, "manifests")))).To(Succeed())
+		digest := push(ctx, version, releaseDir(version, "manifests"))
+		Expect(signer.Sign(ctx, strings.TrimPrefix(artifactURL(), "oci://")+"@"+digest, remote.WithTransport(upon.transport))).To(Succeed())
 	}
 	dir := GinkgoT().TempDir()
 	Expect(os.CopyFS(dir, os.DirFS(releaseDir(thisVersion, "manifests")))).To(Succeed())
 	Expect(os.WriteFile(filepath.Join(dir, "default", "backdoor.yaml"), []byte("# not ours\n"), 0o600)).To(Succeed())
 	push(ctx, altered, dir)
-	public, err := x509.MarshalPKIXPublicKey(signer.Public())
+	public, err := signer.Public()
 	Expect(err).NotTo(HaveOccurred())
 	apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: sluice-signer, namespace: flux-system}, data: {cosign.pub: %s}}",
-		base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))
+		base64.StdEncoding.EncodeToString(public))
 }
 
 // push pushes a directory as Flux's users do, and returns the digest.
-func push(ctx context.Context, tag, dir string) v1.Hash {
+func push(ctx context.Context, tag, dir string) string {
 	GinkgoHelper()
 	pushing := command(ctx, "flux", "push", "artifact", artifactURL()+":"+tag, "--path="+dir, "--source=stories", "--revision="+tag, "--insecure-registry", "--output=json")
 	pushing.Env = append(pushing.Env, "HTTP_PROXY="+upon.proxy)
@@ -91,31 +78,5 @@ func push(ctx context.Context, tag, dir string) v1.Hash {
 	Expect(err).NotTo(HaveOccurred(), stderr.String())
 	var pushed struct{ Digest string }
 	Expect(json.Unmarshal(out, &pushed)).To(Succeed())
-	digest, err := v1.NewHash(pushed.Digest)
-	Expect(err).NotTo(HaveOccurred())
-	return digest
-}
-
-// sign gives an artifact a signature, in the format of cosign: https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md
-func sign(ctx context.Context, artifact v1.Hash) error {
-	repository := strings.TrimPrefix(artifactURL(), "oci://")
-	payload := fmt.Appendf(nil, `{"critical":{"identity":{"docker-reference":%q},"image":{"docker-manifest-digest":%q},"type":"cosign container image signature"},"optional":null}`,
-		repository, artifact)
-	sum := sha256.Sum256(payload)
-	signature, err := signer.Sign(rand.Reader, sum[:], crypto.SHA256)
-	if err != nil {
-		return err
-	}
-	image, err := mutate.Append(empty.Image, mutate.Addendum{
-		Layer:       static.NewLayer(payload, "application/vnd.dev.cosign.simplesigning.v1+json"),
-		Annotations: map[string]string{"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(signature)},
-	})
-	if err != nil {
-		return err
-	}
-	reference, err := name.ParseReference(repository + ":" + strings.ReplaceAll(artifact.String(), ":", "-") + ".sig")
-	if err != nil {
-		return err
-	}
-	return remote.Write(reference, image, remote.WithContext(ctx), remote.WithTransport(upon.transport))
+	return pushed.Digest
 }

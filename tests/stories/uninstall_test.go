@@ -43,10 +43,7 @@ var _ = Describe("The end of Sluice", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		install(ctx, thisVersion)
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: %s, namespace: flux-system}, spec: {closed: true}}", gate)
-		upon.commit(source, map[string]string{"deploy/app.yaml": application("v1.0.0")})
-		deploy(ctx, source, source)
-		DeferCleanup(func(ctx SpecContext) { undeploy(ctx, source) })
-		Eventually(ctx, runs(source)).Should(Equal("v1.0.0"))
+		deployFirst(ctx, source)
 		gated(ctx, source, gate)
 		Eventually(ctx, held(source)).Should(BeTrue())
 		apply(ctx, `
@@ -62,9 +59,7 @@ spec:
 
 	It("leaves no hold, no finalizer, no CRD and no policy", func(ctx SpecContext) {
 		By("doing what docs/guides/operations.md says")
-		fluxCLI(ctx, "open", "gate", gate)
-		kubectl(ctx, "annotate", "gitrepository/"+source, gatingv1.GatesAnnotation+"-")
-		remove(ctx, "pipeline/"+story)
+		fluxCLI(ctx, "sluice", "uninstall", "--silent")
 		remove(ctx, "kustomization/sluice")
 		remove(ctx, "ocirepository/sluice")
 

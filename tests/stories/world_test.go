@@ -30,7 +30,8 @@ import (
 type World interface {
 	// Kubeconfig is the path of an administrator's.
 	Kubeconfig() string
-	// Provide makes the images of a directory, which is in the image layout of the OCI, available to pods, under the names that they have there.
+	// Provide makes the images of a directory, which is in the image layout of the OCI, available to pods, under the
+	// names that they have there.
 	Provide(ctx context.Context, layout string) error
 }
 
@@ -38,7 +39,8 @@ type World interface {
 const (
 	// kubeconfigVariable names the kubeconfig of a cluster. Without it, the stories make one on this machine.
 	kubeconfigVariable = "E2E_KUBECONFIG"
-	// loadVariable is a command that loads an archive of images into the nodes of that cluster. The archive's path is added to it.
+	// loadVariable is a command that loads an archive of images into the nodes of that cluster. The archive's path is
+	// added to it.
 	loadVariable = "E2E_LOAD"
 )
 

@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package upstream holds what Flux's sources are fetched from, on loopback: an OCI registry, an S3 service and a Helm repository.
+// Package upstream holds what Flux's sources are fetched from, on loopback: an OCI registry, an S3 service and a Helm
+// repository.
 package upstream
 
 import (

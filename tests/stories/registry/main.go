@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command registry is an OCI registry without any protection, for the stories' own namespace. What it holds ends with it.
+// Command registry is an OCI registry without any protection, for the stories' own namespace. What it holds ends with
+// it.
 package main
 
 import (

@@ -76,9 +76,9 @@ func (c Config) Write(path string) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// Run is the whole of the first process: it makes the inside of the node from a written Config, and then
-// waits for one of its programs to end, which none should, and says which did. With this process ends every other one of
-// its process namespace; with them their mounts and network.
+// Run is the whole of the first process: it makes the inside of the node from a written Config, and then waits for one
+// of its programs to end, which none should, and says which did. With this process ends every other one of its process
+// namespace; with them their mounts and network.
 func Run(path string) error {
 	config, err := read(path)
 	if err != nil {
@@ -135,7 +135,8 @@ func read(path string) (Config, error) {
 	return config, json.Unmarshal(content, &config)
 }
 
-// mountAll gives the node directories of its own where its programs write to fixed paths. No mount leaves the namespace.
+// mountAll gives the node directories of its own where its programs write to fixed paths. No mount leaves the
+// namespace.
 func mountAll(config Config) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -209,7 +210,8 @@ func bringUpLoopback(config Config) error {
 	return nil
 }
 
-// start starts a program. reap learns of its end; exec.Cmd is not used, as its Wait and reap's would take from each other.
+// start starts a program. reap learns of its end; exec.Cmd is not used, as its Wait and reap's would take from each
+// other.
 func start(program Program) (*os.Process, error) {
 	return os.StartProcess(program.Command[0], program.Command, &os.ProcAttr{Files: []*os.File{nil, os.Stdout, os.Stderr}})
 }

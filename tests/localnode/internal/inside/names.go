@@ -29,7 +29,8 @@ type Names map[string]netip.Addr
 // lookup returns the address of a name in lower case.
 type lookup func(name string) (netip.Addr, bool)
 
-// serve answers questions until the connection is closed. Of every name that lookup does not find it says that it does not exist.
+// serve answers questions until the connection is closed. Of every name that lookup does not find it says that it does
+// not exist.
 func (l lookup) serve(conn net.PacketConn) {
 	message := make([]byte, 512)
 	for {
@@ -61,7 +62,8 @@ const (
 	noSuchName = 3
 )
 
-// answer returns the answer to a message with one question, which is all that resolvers send; to anything else it returns nil.
+// answer returns the answer to a message with one question, which is all that resolvers send; to anything else it
+// returns nil.
 func (l lookup) answer(message []byte) []byte {
 	name, rest, ok := readName(message)
 	if !ok || len(rest) < 4 {

@@ -34,8 +34,8 @@ func (a Address) Listen() (net.Listener, error) { return net.Listen(a.Network, a
 
 // Relay joins each connection that comes in with one of its own to another address, until the listener is closed.
 //
-// A socket in a file system is reachable from every network namespace; two relays that meet at one carry TCP from
-// one namespace into another without a link between them.
+// A socket in a file system is reachable from every network namespace; two relays that meet at one carry TCP from one
+// namespace into another without a link between them.
 func Relay(listener net.Listener, to Address) { relay(listener, to.Dial) }
 
 // relay joins each connection that comes in with one that dial makes, until the listener is closed.

@@ -34,8 +34,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// services passes connections to Services on to their pods, and knows the Services' names: what kube-proxy and CoreDNS do elsewhere. It needs no
-// firewall, since every address of Services is the node's own.
+// services passes connections to Services on to their pods, and knows the Services' names: what kube-proxy and CoreDNS
+// do elsewhere. It needs no firewall, since every address of Services is the node's own.
 type services struct {
 	fixed Names
 
