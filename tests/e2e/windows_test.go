@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -380,7 +381,13 @@ var _ = Describe("The policy that reads Gates", func() {
 		i := newInstall(ctx)
 		By("installing, and upgrading")
 		for range 2 {
-			Expect(i.during(ctx, func() error { return i.kubectl(ctx, "apply", "-k", sluice) })).To(Succeed())
+			Expect(i.during(ctx, func() error {
+				return errors.Join(
+					i.kubectl(ctx, "apply", "--server-side", "-k", "../../config/crd"),
+					i.kubectl(ctx, "wait", "--for", "condition=Established", "crd/gates.gating.toolkit.fluxcd.io"),
+					i.kubectl(ctx, "apply", "--server-side", "-k", sluice),
+				)
+			})).To(Succeed())
 			Consistently(ctx, i.publish).WithTimeout(2 * time.Second).Should(Succeed())
 		}
 		By("removing, the policies first")
