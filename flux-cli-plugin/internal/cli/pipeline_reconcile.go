@@ -23,7 +23,6 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/spf13/cobra"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,28 +92,33 @@ func (c *pipelinesCommand) apply(ctx context.Context, kube client.Client, log lo
 	return nil
 }
 
-// waitReconciled waits until pipeline-controller has reconciled the pipeline with its current spec and annotations. It
-// returns an error if the pipeline is not ready then.
+// waitReconciled waits until pipeline-controller has reconciled the pipeline with its spec and annotations, and an attempt
+// to promote has ended. It returns an error if the pipeline is not ready then.
 func waitReconciled(ctx context.Context, kube client.Client, log logger, pipeline *pipelinesv1.Pipeline) error {
-	name := pipeline.Name // a request that fails may clear the object
-	generation, requested := pipeline.Generation, pipeline.Annotations[meta.ReconcileRequestAnnotation]
+	key := client.ObjectKeyFromObject(pipeline) // a request that fails may clear the object
+	handled, status, message := false, "", ""
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		err := kube.Get(ctx, client.ObjectKeyFromObject(pipeline), pipeline)
-		return pipeline.Status.ObservedGeneration >= generation && pipeline.Status.LastHandledReconcileAt == requested, err
+		if err := kube.Get(ctx, key, pipeline); err != nil {
+			return false, err
+		}
+		// Another user's later request replaces this one.
+		handled = pipeline.Status.ObservedGeneration >= pipeline.Generation &&
+			pipeline.Status.LastHandledReconcileAt == pipeline.Annotations[meta.ReconcileRequestAnnotation]
+		status, message = readiness(pipeline)
+		return handled && status != string(metav1.ConditionUnknown), nil
 	})
 	switch {
 	case err != nil && ctx.Err() == nil:
-		return fmt.Errorf("waiting for pipeline %s failed: %w", name, err)
+		return fmt.Errorf("waiting for pipeline %s failed: %w", key.Name, err)
+	case err != nil && handled:
+		return fmt.Errorf("pipeline %s is still in progress: %s", key.Name, message)
 	case err != nil:
 		return fmt.Errorf("pipeline-controller has not reconciled pipeline %s yet: check that it is running "+
-			"(kubectl get deployments --all-namespaces --field-selector metadata.name=pipeline-controller)", name)
+			"(kubectl get deployments --all-namespaces --field-selector metadata.name=pipeline-controller)", key.Name)
+	case status == string(metav1.ConditionFalse):
+		return fmt.Errorf("pipeline %s is not ready: %s", key.Name, message)
 	}
-	ready := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.ReadyCondition)
-	if ready == nil || ready.Status == metav1.ConditionFalse {
-		_, message := readiness(pipeline)
-		return fmt.Errorf("pipeline %s is not ready: %s", pipeline.Name, message)
-	}
-	log.successf("pipeline %s is reconciled: %s", pipeline.Name, ready.Message)
+	log.successf("pipeline %s is reconciled: %s", key.Name, message)
 	return nil
 }
 
@@ -188,8 +192,8 @@ func newPipelineReconcileCommand(cluster *clusterFlags) *cobra.Command {
 		Long: fmt.Sprintf(`Reconcile pipelines now, and wait for the result: pull requests are checked, and a failed promotion is attempted again.
 The command sets the annotation %s.
 
-With --force, the current promotion starts again even if it ended, because its pull request was merged or closed. It requires
-new approvals.`, meta.ReconcileRequestAnnotation),
+With --force, the current promotion starts again. An open pull request is closed, and a new one is opened. If the promotion had
+ended, because its pull request was merged or closed, it requires new approvals.`, meta.ReconcileRequestAnnotation),
 		Example: `  # Attempt a failed promotion of the pipeline 'app' again
   flux pipeline reconcile app
 
@@ -199,7 +203,7 @@ new approvals.`, meta.ReconcileRequestAnnotation),
 		ValidArgsFunction: cluster.completeMorePipelines,
 		RunE:              command.run,
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "start the current promotion again, even if it ended")
+	cmd.Flags().BoolVar(&force, "force", false, "start the current promotion again, with a new pull request, even if it ended")
 	command.bindWait(cmd)
 	return cmd
 }

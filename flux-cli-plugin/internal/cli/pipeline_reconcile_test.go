@@ -43,6 +43,17 @@ func handled(object client.Object) {
 	}
 }
 
+// promotes acts as pipeline-controller does while an action of a promotion runs, for a number of reads.
+func promotes(reads int) func(client.Object) {
+	return func(object client.Object) {
+		handled(object)
+		if pipeline, ok := object.(*pipelinesv1.Pipeline); ok && reads > 0 {
+			stand(pipeline, "prod", "Promoting", "Unknown", "promoting v1.2.3@sha1:cccccccc")
+			reads--
+		}
+	}
+}
+
 func TestPipelinesAreChanged(t *testing.T) {
 	requested := now.Format(time.RFC3339Nano)
 	const waits = "prod: v1.2.3@sha1:cccccccc waits: waiting for approval"
@@ -84,6 +95,28 @@ func TestPipelinesAreChanged(t *testing.T) {
 			wantLog: "► annotating pipeline app in flux-system namespace\n✔ pipeline annotated\n" +
 				"◎ waiting for pipeline reconciliation\n✔ pipeline app is reconciled: " + waits + "\n",
 			wantRequestedAt: requested,
+		},
+		{
+			name: "reconcile waits for the result of the attempt", command: "flux-pipeline reconcile app", objects: []client.Object{waiting()}, read: promotes(2),
+			wantLog: "► annotating pipeline app in flux-system namespace\n✔ pipeline annotated\n" +
+				"◎ waiting for pipeline reconciliation\n✔ pipeline app is reconciled: " + waits + "\n",
+			wantRequestedAt: requested,
+		},
+		{
+			name: "reconcile says so if there is no result yet", command: "flux-pipeline reconcile app --timeout 10ms", objects: []client.Object{waiting()}, read: promotes(9),
+			wantLog:         "► annotating pipeline app in flux-system namespace\n✔ pipeline annotated\n◎ waiting for pipeline reconciliation\n",
+			wantErr:         "pipeline app is still in progress: prod: promoting v1.2.3@sha1:cccccccc",
+			wantRequestedAt: requested,
+		},
+		{
+			name: "reconcile ends, too, if somebody else requested it a moment later", command: "flux-pipeline reconcile app --timeout 10ms", objects: []client.Object{waiting()},
+			read: func(object client.Object) {
+				object.SetAnnotations(map[string]string{meta.ReconcileRequestAnnotation: "later"})
+				handled(object)
+			},
+			wantLog: "► annotating pipeline app in flux-system namespace\n✔ pipeline annotated\n" +
+				"◎ waiting for pipeline reconciliation\n✔ pipeline app is reconciled: " + waits + "\n",
+			wantRequestedAt: "later",
 		},
 		{
 			name: "reconcile --force", command: "flux-pipeline reconcile app --force --wait=false", objects: []client.Object{waiting()},

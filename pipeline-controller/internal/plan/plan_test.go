@@ -306,6 +306,10 @@ func TestNext(t *testing.T) {
 			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Err: errors.New("not found")}), requested("now", true)), action: "Withdraw staging v2", reason: "Promoting", state: "created",
 		},
 		{
+			name:  "by force an open pull request is withdrawn, and a new one is opened then",
+			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{}), requested("now", true)), action: "Withdraw staging v2", reason: "Promoting", state: "created",
+		},
+		{
 			name:  "the promotion is started anew once that is done",
 			world: with(world("v2", "v1"), record("staging", "v2", "abandoned", superseded)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
 		},
