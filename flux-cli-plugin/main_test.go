@@ -609,12 +609,12 @@ func TestSaysWhatHasNotFollowedTheGate(t *testing.T) {
 		{
 			name: "sources that could not be held", command: "flux-close",
 			status: gatingv1.GateStatus{Sources: 3, Held: 2, Refused: 1},
-			want:   "✗ gate freeze is closed, but holding failed for 1 of 3 sources: 'flux gate get freeze -n NAMESPACE' shows which\n",
+			want:   "✗ gate freeze is closed, but holding failed for 1 of 3 sources: run 'flux gate get freeze -n NAMESPACE' to list them\n",
 		},
 		{
 			name: "those that take too long", command: "flux-open", closed: true,
 			status: gatingv1.GateStatus{Sources: 3, Held: 2, HeldPromotions: 1, Pending: 2},
-			want:   "✗ gate freeze is open, but some sources or promotions have not followed yet: released 2 of 3 sources, 1 promotion held; 'flux gate get freeze -n NAMESPACE' shows which\n",
+			want:   "✗ gate freeze is open, but some sources or promotions have not followed yet: released 2 of 3 sources, 1 promotion held; run 'flux gate get freeze -n NAMESPACE' to list them\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -127,7 +127,7 @@ spec:
 		Expect(ready("renamed")(ctx)).To(HaveField("Message", HavePrefix("prod: v1.4.0@sha1:")))
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "pipeline/renamed")
-		}).Should(MatchRegexp(`prod: the approval of v1\.4\.0-evil@sha1:\S+ by \S+ is void: the revision to promote is v1\.4\.0@sha1:`))
+		}).Should(MatchRegexp(`prod: deleted the approval of v1\.4\.0-evil@sha1:\S+ by \S+: approve v1\.4\.0@sha1:`))
 		_, err := run(ctx, "flux", "approve", "promotion", "renamed", "--env=prod", "--yes", "--revision="+early)
 		Expect(err).To(MatchError(ContainSubstring("revision " + early + " does not wait for approval")))
 

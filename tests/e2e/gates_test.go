@@ -204,7 +204,7 @@ spec:
 		source := ungatedSource(ctx, "garbled")
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "Not A Name")
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Reason", "InvalidGates"),
-			HaveField("Message", ContainSubstring("must be names of gates"))))
+			HaveField("Message", ContainSubstring("must list gates as <name>"))))
 		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
 	})
 

@@ -229,8 +229,8 @@ spec: {closed: true}
 		shared := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "shared-source")
 		for _, of := range []string{meta.ReadyCondition, meta.StalledCondition} {
 			Eventually(ctx, condition(shared, of)).Should(And(HaveField("Reason", pipelinesv1.SharedSourceReason), HaveField("Message",
-				"environments dev and staging both take their revision from GitRepository flux-system/mono, which does not show what each of them runs: "+
-					"set spec.revision.expr to the field that does, such as object.spec.images[0].newTag, or give each environment its own source")), of)
+				"environments dev and staging take their revision from the same source, GitRepository flux-system/mono: "+
+					"set spec.revision.expr, such as object.spec.images[0].newTag, or give each environment its own source")), of)
 		}
 		set("dev", "1.2.0")
 		Eventually(ctx, record("tagged", "staging")).Should(And(HaveField("Revision", "1.2.0"), haveState(pipelinesv1.PromotionCreated)))
@@ -251,7 +251,7 @@ spec: {closed: true}
 		Entry("of a field that the object does not have", monorepoApps[0], "object.spec.images[1].newTag", And(HaveField("Reason", pipelinesv1.TargetNotReadableReason),
 			HaveField("Message", "dev: Kustomization mono-dev/tagged can't be read: spec.revision.expr: index out of bounds: 1"))),
 		Entry("that is missing, for a kind without a revision of its own", monorepoApps[2], "", And(HaveField("Reason", pipelinesv1.InvalidSpecReason),
-			HaveField("Message", "a Deployment has no revision of its own: set spec.revision.expr to the field that has it"))),
+			HaveField("Message", "kind Deployment has no revision: set spec.revision.expr"))),
 	)
 
 	It("is refused where the first environment follows the branch that promotions are merged into", func(ctx SpecContext) {

@@ -94,7 +94,7 @@ spec:
 
 	It("is rolled back, which is told as such and promotes nothing", func(ctx SpecContext) {
 		deploy(ctx, "held-up", "held-up-prod", "v1.0.0")
-		rolledBack := "rolled back from " + revision + `: Kustomization held-up-prod/held-up runs v1\.0\.0@sha1:[0-9a-f]{8}`
+		rolledBack := "rolled back from " + revision + `: Kustomization held-up-prod/held-up runs v1\.0\.0@sha1:[0-9a-f]{8}; force the promotion to promote ` + revision + ` again`
 		Eventually(ctx, prod("state")).Should(Equal("RolledBack"))
 		Expect(prod("message")(ctx)).To(MatchRegexp("^" + rolledBack + "$"))
 		Eventually(ctx, ready("held-up")).Should(And(HaveField("Reason", "RolledBack"), HaveField("Message", MatchRegexp("^prod: "+rolledBack+"$"))))

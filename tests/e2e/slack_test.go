@@ -189,7 +189,7 @@ spec:
 		}
 	})
 
-	It("is sent a promotion by notification, and the Pipeline warns while no Alert takes it", func(ctx SpecContext) {
+	It("is sent a promotion by notification, and the Pipeline warns while no Alert matches it", func(ctx SpecContext) {
 		begin(ctx)
 		apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1
@@ -203,7 +203,7 @@ spec:
 		DeferCleanup(func(ctx SpecContext) { remove(ctx, pipelinesv1.PipelineKind, pipelinesAPI, "chat-notified") })
 		missing := condition(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "chat-notified"), pipelinesv1.AlertMissingCondition)
 		Eventually(ctx, missing).Should(And(HaveField("Status", BeEquivalentTo("True")),
-			HaveField("Message", "no Alert takes the notifications for prod: notification-controller accepts them, and nobody is told")))
+			HaveField("Message", "no Alert matches the notifications for prod: create an Alert for this Pipeline")))
 
 		messages := slack(ctx, "chat-notified", "[{kind: Pipeline, name: chat-notified}]")
 		Eventually(ctx, missing).Should(Equal(metav1.Condition{}), "the condition is gone")

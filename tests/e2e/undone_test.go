@@ -36,7 +36,7 @@ var _ = Describe("A gate that is undone", func() {
 	}
 	// Others may have written in the same second, because the source is new.
 	removedBy := func(manager string) OmegaMatcher {
-		return MatchRegexp(`Warning +GatesRemoved .* released: its gates were removed; last written by field manager (\S+ or )*%s( or \S+)* at 20\S+Z\n`, manager)
+		return MatchRegexp(`Warning +GatesRemoved .* released: gates removed; last written by field manager (\S+ or )*%s( or \S+)* at 20\S+Z\n`, manager)
 	}
 
 	It("by Flux, which applies the source from Git without its annotation, is told with who did it", func(ctx SpecContext) {

@@ -113,7 +113,7 @@ func ReferencesFromAnnotations(annotations map[string]string) (*GateReferences, 
 			continue
 		}
 		if !validReference.MatchString(name) {
-			return nil, fmt.Errorf("annotation %s must be names of gates, or <namespace>/<name>, separated by commas", GatesAnnotation)
+			return nil, fmt.Errorf("annotation %s must list gates as <name> or <namespace>/<name>, separated by commas", GatesAnnotation)
 		}
 		if !slices.Contains(refs.Refs, GateReference(name)) {
 			refs.Refs = append(refs.Refs, GateReference(name))

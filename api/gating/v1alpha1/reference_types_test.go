@@ -55,7 +55,7 @@ func TestReferencesFromAnnotations(t *testing.T) {
 		{
 			name:        "what can't be the name of a gate is an error that doesn't repeat it",
 			annotations: map[string]string{GatesAnnotation: "a\nb"},
-			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must be names of gates, or <namespace>/<name>, separated by commas",
+			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must list gates as <name> or <namespace>/<name>, separated by commas",
 		},
 		{
 			name:        "a gate of another namespace is named with that namespace",
@@ -65,17 +65,17 @@ func TestReferencesFromAnnotations(t *testing.T) {
 		{
 			name:        "two slashes are an error",
 			annotations: map[string]string{GatesAnnotation: "cluster/ops/a"},
-			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must be names of gates, or <namespace>/<name>, separated by commas",
+			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must list gates as <name> or <namespace>/<name>, separated by commas",
 		},
 		{
 			name:        "a namespace without a gate is an error",
 			annotations: map[string]string{GatesAnnotation: "ops/"},
-			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must be names of gates, or <namespace>/<name>, separated by commas",
+			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must list gates as <name> or <namespace>/<name>, separated by commas",
 		},
 		{
 			name:        "a name longer than Kubernetes allows is an error",
 			annotations: map[string]string{GatesAnnotation: strings.Repeat("a", 254)},
-			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must be names of gates, or <namespace>/<name>, separated by commas",
+			wantErr:     "annotation gating.toolkit.fluxcd.io/gates must list gates as <name> or <namespace>/<name>, separated by commas",
 		},
 		{
 			name:        "more gates than a spec may have are an error",

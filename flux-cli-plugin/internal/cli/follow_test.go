@@ -98,7 +98,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 				stand(p, "prod", "Abandoned", "True", "v1.2.3@sha1:cccccccc is not promoted: closed")
 			}},
 			want:     ended,
-			wantText: "prod: v1.2.3@sha1:cccccccc is not promoted: closed; the next revision will be promoted; to promote this one again: flux pipeline reconcile app --force -n flux-system",
+			wantText: "prod: v1.2.3@sha1:cccccccc is not promoted: closed; to force it: flux pipeline reconcile app --force -n flux-system",
 		},
 		{
 			name: "a pipeline that is suspended is not waited for",

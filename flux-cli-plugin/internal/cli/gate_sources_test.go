@@ -31,7 +31,7 @@ func TestGateSources(t *testing.T) {
 		sourceOf(t, "{kind: GitRepository, metadata: {namespace: flux-system, name: ungated}, spec: {}}", ""),
 		sourceOf(t, "{kind: GitRepository, metadata: {namespace: team, name: foreign}, spec: {suspend: true, gates: {refs: [flux-system/change-freeze]}}}", heldBy),
 		sourceOf(t, `{kind: Bucket, metadata: {namespace: flux-system, name: garbled, annotations: {gating.toolkit.fluxcd.io/gates: "A B"}}}`,
-			"False: annotation gating.toolkit.fluxcd.io/gates must be names of gates"),
+			"False: annotation gating.toolkit.fluxcd.io/gates must list gates as <name>"),
 		sourceOf(t, `{kind: Bucket, metadata: {namespace: flux-system, name: one-is-enough, annotations:
 			{gating.toolkit.fluxcd.io/gates: "sign-off, change-freeze", gating.toolkit.fluxcd.io/require: oneOf}}}`, "True: gate sign-off is open"),
 		sourceOf(t, "{kind: HelmRepository, metadata: {namespace: flux-system, name: oci}, spec: {type: oci, gates: {refs: [change-freeze]}}}", ""),
@@ -64,7 +64,7 @@ func TestGateSources(t *testing.T) {
 NAME                    GATES                                            STATE       SUSPENDED   PUBLISHED          MESSAGE
 GitRepository/app       change-freeze                                    <unknown>   true        v1@sha1:01234567   gate-controller has not reconciled it yet
 OCIRepository/refused   change-freeze                                    refused     false       -                  setting spec.suspend failed: no
-Bucket/garbled          -                                                held        false       -                  annotation gating.toolkit.fluxcd.io/gates must be names of gates
+Bucket/garbled          -                                                held        false       -                  annotation gating.toolkit.fluxcd.io/gates must list gates as <name>
 Bucket/one-is-enough    oneOf sign-off,change-freeze                     released    false       -                  gate sign-off is open
 HelmChart/inherits      own and inherited oneOf sign-off,change-freeze   held        false       -                  gate change-freeze is closed (end of quarter)
 `,

@@ -40,8 +40,7 @@ func warnOfGit(log logger, gate *gatingv1.Gate) {
 	if name == "" || leftAlone(gate.Labels) || leftAlone(gate.Annotations) {
 		return
 	}
-	log.warningf("Kustomization %s/%s applies this gate from Git, and its next reconciliation sets spec.closed to what Git says. "+
-		"Change it there too, or keep it out of Git's hands: annotate the gate in Git with '%s: %s', or list /spec/closed in the Kustomization's spec.ignore",
+	log.warningf("Kustomization %s/%s applies this gate from Git and reverts spec.closed: change it in Git too, or annotate the gate in Git with '%s: %s'",
 		gate.Labels[kustomizationNamespaceLabel], name, kustomizationSSA, kustomizev1.IfNotPresentValue)
 }
 

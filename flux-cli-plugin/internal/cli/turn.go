@@ -341,7 +341,7 @@ func (c *turnCommand) waitFollowed(ctx context.Context, kube client.Client, gate
 		err := kube.Get(ctx, client.ObjectKeyFromObject(gate), gate)
 		return status.ObservedGeneration >= generation && status.Pending == 0, err
 	})
-	look := fmt.Sprintf("'flux gate get %s -n %s' shows which", gate.Name, gate.Namespace)
+	look := fmt.Sprintf("run 'flux gate get %s -n %s' to list them", gate.Name, gate.Namespace)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("waiting for gate-controller failed: %w", err)

@@ -74,8 +74,7 @@ func advice(pipeline *pipelinesv1.Pipeline, env string) string {
 	case status == nil:
 		return ""
 	case status.State == pipelinesv1.EnvironmentAbandoned, status.State == pipelinesv1.EnvironmentRolledBack:
-		return fmt.Sprintf("; the next revision will be promoted; to promote this one again: flux pipeline reconcile %s --force -n %s",
-			pipeline.Name, pipeline.Namespace)
+		return fmt.Sprintf("; to force it: flux pipeline reconcile %s --force -n %s", pipeline.Name, pipeline.Namespace)
 	case status.WaitingApproval.Revision != "" && waits(status.State):
 		return "; to approve: " + ApproveCommand(pipeline, env)
 	}

@@ -128,8 +128,8 @@ func TestLine(t *testing.T) {
 			name:    "the pull request was closed, and this is what can be done",
 			env:     "prod",
 			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Abandoned", named+" is not promoted: pull request "+pull+" was closed")},
-			want: "prod: " + named + " is not promoted: pull request " + pull + " was closed; the next revision will be promoted; " +
-				"to promote this one again: flux pipeline reconcile app --force -n flux-system",
+			want: "prod: " + named + " is not promoted: pull request " + pull + " was closed; " +
+				"to force it: flux pipeline reconcile app --force -n flux-system",
 		},
 		{
 			name:    "an environment that the revision has passed runs it",

@@ -242,7 +242,7 @@ func describeReady(gate *gatingv1.Gate, state gatingv1.State, turning turning, m
 		ready.Status, ready.Reason = metav1.ConditionUnknown, meta.ProgressingReason
 	case gate.Status.Refused > 0:
 		ready.Status, ready.Reason = metav1.ConditionFalse, gatingv1.HoldFailedReason
-		ready.Message += "; " + describeRefused(&gate.Status)
+		ready.Message += "; " + describeRefused(gate)
 	}
 	conditions.Set(gate, ready)
 }

@@ -39,7 +39,7 @@ func (r *GateReconciler) announce(before, gate *gatingv1.Gate, state gatingv1.St
 	case turning == turned:
 		r.Event(gate, eventType, conditions.GetReason(gate, gatingv1.OpenCondition), describeTurn(gate, state))
 	case turning == still && status.Refused > 0 && conditions.GetReason(before, meta.ReadyCondition) != gatingv1.HoldFailedReason:
-		r.Event(gate, eventType, gatingv1.HoldFailedReason, describeRefused(status))
+		r.Event(gate, eventType, gatingv1.HoldFailedReason, describeRefused(gate))
 	}
 }
 
@@ -97,9 +97,9 @@ func describeEffect(status *gatingv1.GateStatus, closed bool) string {
 }
 
 // describeRefused counts the sources whose hold failed.
-func describeRefused(status *gatingv1.GateStatus) string {
-	return fmt.Sprintf("holding failed for %d of %s: see condition %s",
-		status.Refused, many(status.Sources, "source", "sources"), gatingv1.GatesOpenCondition)
+func describeRefused(gate *gatingv1.Gate) string {
+	return fmt.Sprintf("holding failed for %d of %s: run 'flux gate get %s -n %s' to list them",
+		gate.Status.Refused, many(gate.Status.Sources, "source", "sources"), gate.Name, gate.Namespace)
 }
 
 // wallClock returns a time by the clock of the gate's windows, or in UTC if they have several zones or none.

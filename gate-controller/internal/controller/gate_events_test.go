@@ -71,6 +71,7 @@ func TestHoldsThatFailLaterAreToldOfOnce(t *testing.T) {
 	g.Expect(gatingv1.AddToScheme(scheme)).To(Succeed())
 	r := &GateReconciler{Announcer: announce.To(scheme, recorder, &record.FakeRecorder{})}
 	freeze := &gatingv1.Gate{Spec: gatingv1.GateSpec{Closed: true}}
+	freeze.Namespace, freeze.Name = "ops", "freeze"
 	reconcile := func(refused int32) {
 		before := freeze.DeepCopy()
 		freeze.Status.Sources, freeze.Status.Held, freeze.Status.Refused = 3, 3-refused, refused
@@ -83,7 +84,7 @@ func TestHoldsThatFailLaterAreToldOfOnce(t *testing.T) {
 	for _, refused := range []int32{0, 1, 2, 1} {
 		reconcile(refused)
 	}
-	g.Expect(recorder.Events).To(Receive(Equal("Warning HoldFailed holding failed for 1 of 3 sources: see condition GatesOpen")))
+	g.Expect(recorder.Events).To(Receive(Equal("Warning HoldFailed holding failed for 1 of 3 sources: run 'flux gate get freeze -n ops' to list them")))
 	g.Expect(recorder.Events).To(BeEmpty())
 	reconcile(0)
 	g.Expect(recorder.Events).To(BeEmpty())

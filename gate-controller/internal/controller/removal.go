@@ -39,9 +39,9 @@ const GatesRemovedReason = "GatesRemoved"
 // removal returns the evaluation of a source whose gates were removed while they held it. It names who removed them, if
 // that is known.
 func (r *SourceReconciler) removal(ctx context.Context, obj source.Source) gatingv1.Evaluation {
-	kind, name, what := r.Kind.Name, obj.GetName(), "its gates were removed"
+	kind, name, what := r.Kind.Name, obj.GetName(), "gates removed"
 	if repository := source.HelmRepositoryOf(obj); repository != "" && hold.On(obj).Inherited != "" {
-		kind, name, what = gatingv1.HelmRepositoryKind, repository, "its HelmRepository no longer has gates"
+		kind, name, what = gatingv1.HelmRepositoryKind, repository, "gates removed from its HelmRepository"
 	}
 	evaluation := gatingv1.Evaluation{Open: true, Reason: GatesRemovedReason, Message: what}
 	lost := &metav1.PartialObjectMetadata{}

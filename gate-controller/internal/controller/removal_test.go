@@ -70,10 +70,10 @@ func TestGatesOfARepositoryThatAreRemovedWhileTheyHoldItsChart(t *testing.T) {
 	}{
 		{"by somebody who leaves no trace", func(t *testing.T, w *world, r *source.HelmRepository) {
 			w.edit(t, r, func() { r.Annotations = nil })
-		}, "its HelmRepository no longer has gates; last written by an unknown field manager"},
+		}, "gates removed from its HelmRepository; last written by an unknown field manager"},
 		{"with the HelmRepository itself", func(t *testing.T, w *world, r *source.HelmRepository) {
 			w.Expect(w.Delete(t.Context(), r)).To(Succeed())
-		}, "its HelmRepository no longer has gates; HelmRepository charts not found"},
+		}, "gates removed from its HelmRepository; HelmRepository charts not found"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			repository := repository(func(r *source.HelmRepository) { r.Annotations = map[string]string{gatingv1.GatesAnnotation: "freeze"} })
@@ -99,7 +99,7 @@ func TestGatesThatAreRemovedTogetherWithTheHold(t *testing.T) {
 
 	w.edit(t, repository, func() { repository.Spec.Gates, repository.Spec.Suspend = nil, false })
 	w.reconcile(t, repository)
-	w.Expect(w.events.Events).To(Receive(HavePrefix("Warning GatesRemoved released: its gates were removed; ")))
+	w.Expect(w.events.Events).To(Receive(HavePrefix("Warning GatesRemoved released: gates removed; ")))
 	w.reconcile(t, repository)
 	w.Expect(w.events.Events).NotTo(Receive(), "that is no news")
 }

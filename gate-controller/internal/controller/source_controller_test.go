@@ -97,7 +97,7 @@ func TestAReleaseThatIsRefused(t *testing.T) {
 		}, "Normal AllGatesOpen", "gate freeze is open"},
 		{"the gate was taken off the source", func(t *testing.T, w *world, _ *gatingv1.Gate, chart *source.HelmChart) {
 			w.edit(t, chart, func() { chart.Annotations = nil })
-		}, "Warning GatesRemoved", "its gates were removed; last written by field manager "},
+		}, "Warning GatesRemoved", "gates removed; last written by field manager "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			freeze := gate("freeze", true)

@@ -184,9 +184,9 @@ func void(pipeline *pipelinesv1.Pipeline, approval *pipelinesv1.PromotionApprova
 	env := approval.Spec.Environment
 	why := "the Pipeline has no such environment"
 	if pipeline.Environment(env) != nil {
-		why = fmt.Sprintf("the revision to promote is %s", revision.Short(promoted))
+		why = fmt.Sprintf("approve %s instead", revision.Short(promoted))
 	}
-	return fmt.Sprintf("%s: the approval of %s by %s is void: %s", env, revision.Short(approval.Spec.Revision), approval.Spec.ApprovedBy, why)
+	return fmt.Sprintf("%s: deleted the approval of %s by %s: %s", env, revision.Short(approval.Spec.Revision), approval.Spec.ApprovedBy, why)
 }
 
 // pipelineOf returns the Pipeline of an approval.

@@ -169,7 +169,7 @@ func TestManyApprovalsOfOnePipeline(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(left()).To(Equal(test.leaves))
 			if test.leaves > mostApprovals {
-				g.Expect(ready()).To(ContainSubstring("the Pipeline has too many approvals: delete some"))
+				g.Expect(ready()).To(ContainSubstring("the Pipeline has too many approvals: list them with "))
 				g.Expect(pipeline.Status.Revision).To(BeEmpty())
 				return
 			}

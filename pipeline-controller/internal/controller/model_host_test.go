@@ -130,7 +130,7 @@ func (h *modelHost) merge(pr *modelPullRequest) {
 	h.base[pr.id.environment] = pr.id.revision
 }
 
-// rateLimited is the error of a host that is rate-limited until some time.
+// rateLimited is the error of a host that is rate limited until some time.
 type rateLimited struct{ until time.Time }
 
 func (e *rateLimited) Error() string { return "rate limited" }

@@ -55,7 +55,7 @@ const (
 )
 
 func (v verdict) String() string {
-	return [...]string{proceed: "", refuse: ", refused", limit: ", rate-limited", lost: ", answer lost", die: ", dies of it"}[v]
+	return [...]string{proceed: "", refuse: ", refused", limit: ", rate limited", lost: ", answer lost", die: ", dies of it"}[v]
 }
 
 // process is a replica of the controller. A reconcile runs as a coroutine that stops before each call to the outside:

@@ -72,9 +72,9 @@ func ReferenceOf(clusterRef *pipelinesv1.CrossNamespaceClusterReference, namespa
 	switch {
 	case ref.Namespace == namespace:
 	case group == "":
-		return ref, refuse(pipelinesv1.AccessDeniedReason, "clusterRef: access denied: a %s must be in the namespace of the Pipeline", ref.Kind)
+		return ref, refuse(pipelinesv1.AccessDeniedReason, "clusterRef: access denied: a %s must be in the namespace of the Pipeline: move one of them", ref.Kind)
 	case noCrossNamespaceRefs:
-		return ref, refuse(pipelinesv1.AccessDeniedReason, "clusterRef: access denied: cross-namespace references are disabled")
+		return ref, refuse(pipelinesv1.AccessDeniedReason, "clusterRef: access denied: cross-namespace references are disabled: move the %s or the Pipeline, so both are in one namespace", ref.Kind)
 	}
 	return ref, nil
 }

@@ -85,6 +85,6 @@ func selects(alert *notificationv1.Alert, pipeline *pipelinesv1.Pipeline) bool {
 
 // describeUnheard warns of notifications that nobody receives.
 func describeUnheard(unheard []string) standing {
-	return standing{reason: pipelinesv1.NoAlertReason, message: fmt.Sprintf("no Alert takes the notifications for %s: "+
-		"notification-controller accepts them, and nobody is told", strings.Join(unheard, ", "))}
+	return standing{reason: pipelinesv1.NoAlertReason, message: fmt.Sprintf("no Alert matches the notifications for %s: "+
+		"create an Alert for this Pipeline", strings.Join(unheard, ", "))}
 }

@@ -29,7 +29,7 @@ import (
 )
 
 func TestAMissingAlertIsReported(t *testing.T) {
-	const missing = "no Alert takes the notifications for staging, prod: notification-controller accepts them, and nobody is told"
+	const missing = "no Alert matches the notifications for staging, prod: create an Alert for this Pipeline"
 	alert := func(namespace string, source notificationv1.CrossNamespaceObjectReference, change ...func(*notificationv1beta3.AlertSpec)) *notificationv1beta3.AlertList {
 		alert := notificationv1beta3.Alert{Spec: notificationv1beta3.AlertSpec{EventSources: []notificationv1.CrossNamespaceObjectReference{{Kind: "Kustomization", Name: "*"}, source}}}
 		alert.Namespace = namespace
@@ -64,7 +64,7 @@ func TestAMissingAlertIsReported(t *testing.T) {
 		})},
 		{name: "one does not include it", alerts: alert("default", pipeline, func(s *notificationv1beta3.AlertSpec) { s.InclusionList = []string{"failed"} }), want: missing},
 		{name: "one excludes it for an environment", alerts: alert("default", pipeline, func(s *notificationv1beta3.AlertSpec) { s.ExclusionList = []string{"to prod"} }),
-			want: "no Alert takes the notifications for prod: notification-controller accepts them, and nobody is told"},
+			want: "no Alert matches the notifications for prod: create an Alert for this Pipeline"},
 		{name: "Alerts can't be read"},
 		{name: "the Pipeline promotes by pull request", alerts: &notificationv1beta3.AlertList{}, world: spec(func(s *pipelinesv1.PipelineSpec) {
 			s.Promotion.Strategy = pipelinesv1.Strategy{PullRequest: &pipelinesv1.PullRequestPromotion{}}

@@ -46,7 +46,7 @@ func backoffFor(pipeline *pipelinesv1.Pipeline, env, revision string, attempts i
 	return (wait - spread).Round(time.Second)
 }
 
-// RateLimited reports whether requests for a promotion are rate-limited by the Git host. If the limit is farther away
+// RateLimited reports whether requests for a promotion are rate limited by the Git host. If the limit is farther away
 // than the maximum, it was recorded before the wall clock was set back.
 func RateLimited(record *pipelinesv1.PromotionRecord, now time.Time) bool {
 	limit := record.RateLimitedUntil

@@ -161,8 +161,9 @@ func Next(world World) Plan {
 	}
 	if p.TooManyApprovals {
 		// Of those that were not looked at, some may be of the revision that would take the run over.
-		plan.Status, plan.Action = standStill(world, stands(pipelinesv1.EnvironmentFailed, "nothing is promoted: the Pipeline has too many approvals: delete some, "+
-			"which 'kubectl get promotionapprovals --field-selector spec.pipelineRef.name=%s' lists", world.Pipeline.Name)), nil
+		plan.Status, plan.Action = standStill(world, stands(pipelinesv1.EnvironmentFailed, "nothing is promoted: the Pipeline has too many approvals: list them with "+
+			"'kubectl -n %s get promotionapprovals --field-selector spec.pipelineRef.name=%s', and delete those that are not needed",
+			world.Pipeline.Namespace, world.Pipeline.Name)), nil
 	}
 	return plan
 }
@@ -206,7 +207,7 @@ func validate(pipeline *pipelinesv1.Pipeline) error {
 		}
 	}
 	if app := pipeline.Spec.AppRef; pipeline.RevisionExpr() == "" && application.IsWorkload(schema.FromAPIVersionAndKind(app.APIVersion, app.Kind).Group) {
-		return fmt.Errorf("a %s has no revision of its own: set spec.revision.expr to the field that has it", app.Kind)
+		return fmt.Errorf("kind %s has no revision: set spec.revision.expr", app.Kind)
 	}
 	for i := 1; i < len(pipeline.Spec.Environments); i++ {
 		env := &pipeline.Spec.Environments[i]

@@ -482,7 +482,7 @@ func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testi
 		{"not while the spec names the repository in another way", []func(*plan.World){at("ssh://git@GIT:22/former.git/"), force}, plan.Withdraw, "failed: not found", ""},
 		{"not while the host's rate limit lasts", []func(*plan.World){elsewhere, force, func(w *plan.World) {
 			rateLimited(time.Minute)(w.Pipeline.Status.Environments["staging"].Promotion)
-		}}, "", "rate-limited by the Git host until 2026-03-27T12:01:00Z", ""},
+		}}, "", "rate limited by the Git host until 2026-03-27T12:01:00Z", ""},
 		{"not before it was tried", []func(*plan.World){elsewhere, force, untried}, plan.Withdraw, "withdrawing the promotion of v1", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -101,8 +101,8 @@ func (p *planner) sharedSource() string {
 			}
 			for _, other := range uses[at] {
 				if other.env != now.env && other.namespace != now.namespace {
-					return fmt.Sprintf("environments %s and %s both take their revision from %s, which does not show what each of them runs: "+
-						"set spec.revision.expr to the field that does, such as object.spec.images[0].newTag, or give each environment its own source",
+					return fmt.Sprintf("environments %s and %s take their revision from the same source, %s: set spec.revision.expr, "+
+						"such as object.spec.images[0].newTag, or give each environment its own source",
 						other.env, now.env, at.source)
 				}
 			}

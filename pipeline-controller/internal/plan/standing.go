@@ -81,7 +81,7 @@ func byRecord(record *pipelinesv1.PromotionRecord) standing {
 	case pipelinesv1.PromotionSucceeded:
 		return stands(pipelinesv1.EnvironmentPromoted, "%s was promoted and is not rolled out yet: %s", name, record.Message).from(record.CompletionTime)
 	case pipelinesv1.PromotionAbandoned:
-		return stands(pipelinesv1.EnvironmentAbandoned, "%s is not promoted: %s", name, record.Message).from(record.CompletionTime)
+		return stands(pipelinesv1.EnvironmentAbandoned, "%s is not promoted: %s; force the promotion to open another", name, record.Message).from(record.CompletionTime)
 	case pipelinesv1.PromotionCreated:
 		return stands(pipelinesv1.EnvironmentPullRequestOpen, "%s waits for pull request %s to be merged", name, record.PullRequest.URL).from(record.LastAttemptTime)
 	}

@@ -98,8 +98,8 @@ func TestEveryEnvironmentSaysWhereItStands(t *testing.T) {
 			world: with(world("v2", "v1"), record("staging", "v2", "abandoned", func(r *pipelinesv1.PromotionRecord) {
 				r.Message = "pull request https://git/pulls/7 was closed"
 			})),
-			settled: "staging: v2 is not promoted: pull request https://git/pulls/7 was closed",
-			want:    []string{"Current: runs v2, which is promoted from here", "Abandoned: v2 is not promoted: pull request https://git/pulls/7 was closed"},
+			settled: "staging: v2 is not promoted: pull request https://git/pulls/7 was closed; force the promotion to open another",
+			want:    []string{"Current: runs v2, which is promoted from here", "Abandoned: v2 is not promoted: pull request https://git/pulls/7 was closed; force the promotion to open another"},
 		},
 		{
 			name: "no promotion is configured", world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion = nil })),

@@ -95,7 +95,7 @@ func (p *planner) giveUp(status *pipelinesv1.EnvironmentStatus) {
 // superseding returns the state of an environment whose last promotion is not withdrawn yet.
 func (p *planner) superseding(env string, record *pipelinesv1.PromotionRecord) standing {
 	if p.rateLimited(record) {
-		return stands(pipelinesv1.EnvironmentFailed, "withdrawing the promotion of %s is rate-limited by the Git host until %s",
+		return stands(pipelinesv1.EnvironmentFailed, "withdrawing the promotion of %s is rate limited by the Git host until %s",
 			revision.Short(record.Revision), nextTry(record))
 	}
 	if record.LastError != "" {

@@ -190,8 +190,9 @@ func (p *planner) rolledBack(env *pipelinesv1.Environment, current string) *stan
 	if record.RollbackTime == nil {
 		record.RollbackTime, record.RolledBackTo = new(metav1.NewTime(p.Now)), now[i].Revision
 	}
-	return new(stands(pipelinesv1.EnvironmentRolledBack, "rolled back from %s: %s runs %s", revision.Short(record.Revision), p.describe(env, i), revision.Short(now[i].Revision)).
-		from(record.RollbackTime))
+	name := revision.Short(record.Revision)
+	return new(stands(pipelinesv1.EnvironmentRolledBack, "rolled back from %s: %s runs %s; force the promotion to promote %s again",
+		name, p.describe(env, i), revision.Short(now[i].Revision), name).from(record.RollbackTime))
 }
 
 // ranBefore reports whether a target was last ready on the revision.

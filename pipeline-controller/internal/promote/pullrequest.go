@@ -190,7 +190,10 @@ func (p *PullRequests) Poll(ctx context.Context, promotion Promotion, recorded *
 	pr, err := to.host.Get(ctx, int(recorded.Number))
 	if err != nil {
 		outcome := failure(err)
-		return plan.PullRequest{Err: outcome.Err, RetryAt: outcome.RetryAt}
+		if outcome.RetryAt.IsZero() {
+			err = fmt.Errorf("%w: check the credentials in secretRef, and the Git host", err)
+		}
+		return plan.PullRequest{Err: err, RetryAt: outcome.RetryAt}
 	}
 	// The Pipeline may refer to another repository now, in which the number belongs to another pull request.
 	if pr.Branch != recorded.Branch {
