@@ -23,6 +23,7 @@ import (
 
 	notificationv1 "github.com/fluxcd/notification-controller/api/v1beta3"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -46,7 +47,7 @@ func MayReadAlerts(ctx context.Context, kube client.Client, namespace string) (b
 				Verb: verb, Group: mapping.Resource.Group, Resource: mapping.Resource.Resource, Namespace: namespace,
 			},
 		}}
-		if err := kube.Create(ctx, review); err != nil {
+		if err := kube.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) {
 			return false, fmt.Errorf("asking whether Alerts may be read: %w", err)
 		}
 		if !review.Status.Allowed {
