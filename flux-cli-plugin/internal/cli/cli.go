@@ -119,6 +119,16 @@ func newNounVerb(name, short, noun string, nouns ...*cobra.Command) *cobra.Comma
 	return verb
 }
 
+// maybeOneName is for lists.
+func maybeOneName(kind string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return oneName(kind)(cmd, args)
+	}
+}
+
 func oneName(kind string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {

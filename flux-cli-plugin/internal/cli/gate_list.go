@@ -56,7 +56,7 @@ to.`,
 
   # List a gate, and every change of it
   flux gate list change-freeze --watch`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              maybeOneName("gate"),
 		ValidArgsFunction: cluster.completeGates,
 		RunE:              command.run,
 	}

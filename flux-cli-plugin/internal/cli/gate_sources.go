@@ -52,7 +52,7 @@ The list includes gates of other namespaces, even if you are not allowed to read
 
   # List one source
   flux gate sources GitRepository/app-prod`,
-		Args: cobra.MaximumNArgs(1),
+		Args: maybeOneName("gated source"),
 		RunE: command.run,
 	}
 	command.bindObjects(cmd)

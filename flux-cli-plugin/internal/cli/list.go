@@ -187,12 +187,13 @@ func parseStatusSelector(selector string) (func(row) bool, error) {
 	}
 	condition, status, found := strings.Cut(selector, "=")
 	condition, negated := strings.CutSuffix(condition, "!")
-	if !found || condition == "" || status == "" {
+	isStatus := func(known metav1.ConditionStatus) bool { return strings.EqualFold(string(known), status) }
+	if !found || condition == "" || !slices.ContainsFunc([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}, isStatus) {
 		return nil, errors.New("--status-selector must be a condition and its status, such as ready=false or ready!=true")
 	}
 	return func(line row) bool {
 		return negated != slices.ContainsFunc(line.conditions, func(c metav1.Condition) bool {
-			return strings.EqualFold(c.Type, condition) && strings.EqualFold(string(c.Status), status)
+			return strings.EqualFold(c.Type, condition) && isStatus(c.Status)
 		})
 	}, nil
 }

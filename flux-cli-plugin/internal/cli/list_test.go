@@ -118,6 +118,12 @@ func TestListFlags(t *testing.T) {
 			wantErr: "--status-selector must be a condition and its status, such as ready=false or ready!=true",
 		},
 		{
+			name:    "a status selector has one of the statuses of conditions, not a label's syntax",
+			command: "flux-gate list --status-selector ready==true",
+			objects: gates,
+			wantErr: "--status-selector must be a condition and its status, such as ready=false or ready!=true",
+		},
+		{
 			name:    "names are printed for other programs",
 			command: "flux-gate list -o name",
 			objects: gates,
@@ -217,6 +223,24 @@ change-freeze   closed   3h      -       2      0         0           -         
 			wantErr: "--output must be json, name, wide or yaml",
 		},
 	})
+}
+
+func TestTheNameOfAListIsNotEmpty(t *testing.T) {
+	for _, test := range []struct {
+		command []string
+		want    string
+	}{
+		// As of a variable of a script that is not set.
+		{[]string{"flux-gate", "list", ""}, "gate name is required"},
+		{[]string{"flux-gate", "sources", ""}, "gated source name is required"},
+		{[]string{"flux-pipeline", "list", ""}, "pipeline name is required"},
+		{[]string{"flux-pipeline", "events", ""}, "pipeline name is required"},
+	} {
+		t.Run(strings.Join(test.command, " "), func(t *testing.T) {
+			_, _, err := cluster{unreachable: true}.run(t, test.command...)
+			NewWithT(t).Expect(err).To(MatchError(test.want))
+		})
+	}
 }
 
 func TestTheListOfANamespaceSelectsGatesOfOthersToo(t *testing.T) {

@@ -54,7 +54,7 @@ func newPipelineEventsCommand(cluster *clusterFlags) *cobra.Command {
 
   # List the warnings of all namespaces
   flux pipeline events -A --types warning`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              maybeOneName("pipeline"),
 		ValidArgsFunction: cluster.completePipelines,
 		RunE:              command.run,
 	}

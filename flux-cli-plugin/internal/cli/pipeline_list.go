@@ -50,7 +50,7 @@ its revision and its state.`,
 
   # Show which revision runs in which environment
   flux pipeline list -A -o wide`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              maybeOneName("pipeline"),
 		ValidArgsFunction: cluster.completePipelines,
 		RunE:              command.run,
 	}
