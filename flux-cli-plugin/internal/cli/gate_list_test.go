@@ -126,7 +126,7 @@ change-freeze   closed   3h      -       2      end of quarter
 		{
 			name:    "list takes one name",
 			command: "flux-gate list change-freeze sign-off",
-			wantErr: `accepts at most 1 arg(s), received 2`,
+			wantErr: "one gate name is expected, got 2 arguments: change-freeze sign-off",
 		},
 	})
 }
