@@ -66,7 +66,7 @@ var _ = Describe("A gate of another namespace", Ordered, func() {
 		app := source(ctx, "app", "flux-system/shared")
 		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied",
 			"gate flux-system/shared: access denied: its spec.accessFrom doesn't allow namespace tenant-a"))
-		Expect(field(app, "spec", "suspend")(ctx)).To(Equal(true))
+		Eventually(ctx, field(app, "spec", "suspend")).Should(Equal(true))
 		Expect(field(app, "status", "artifact")(ctx)).To(BeNil())
 
 		By("allowing another tenant")
@@ -157,7 +157,7 @@ spec:
 
 		app := source(ctx, "strict", "flux-system/everyones")
 		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied", "cross-namespace references are disabled"))
-		Expect(field(app, "spec", "suspend")(ctx)).To(Equal(true))
+		Eventually(ctx, field(app, "spec", "suspend")).Should(Equal(true))
 
 		By("naming it in an annotation of a source without spec.gates")
 		apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: strict-2, namespace: %s, annotations: {gating.toolkit.fluxcd.io/gates: flux-system/everyones}}, spec: {interval: 24h, url: '%s', ref: {branch: main}}}",

@@ -76,7 +76,7 @@ var slow = Label("slow")
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
 	suite, reporter := GinkgoConfiguration()
-	if suite.LabelFilter == "" && len(suite.FocusStrings)+len(suite.FocusFiles) == 0 {
+	if suite.LabelFilter == "" && len(suite.FocusStrings) == 0 {
 		suite.LabelFilter = "!" + slow[0]
 	}
 	RunSpecs(t, "Sluice", suite, reporter)
