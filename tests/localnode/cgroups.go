@@ -27,8 +27,8 @@ import (
 	"strings"
 )
 
-// hierarchies returns where control groups are mounted: in one place in their version 2, in one place for each
-// controller in version 1.
+// hierarchies returns the mount points of control groups. Version 2 has one mount point, and version 1 has one for each
+// controller.
 func hierarchies() ([]string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -44,7 +44,7 @@ func hierarchies() ([]string, error) {
 	return found, nil
 }
 
-// makeControlGroups makes a control group in every hierarchy. kubelet makes those of pods in it.
+// makeControlGroups creates a control group in every hierarchy. kubelet creates the groups of pods in it.
 func makeControlGroups(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -61,8 +61,7 @@ func makeControlGroups(name string) error {
 	return nil
 }
 
-// delegateControllers lets groups below the root of a hierarchy of version 2 use its controllers. Version 1 knows no
-// such thing.
+// delegateControllers enables the controllers of a hierarchy for groups below its root. It applies to version 2 only.
 func delegateControllers(root string) error {
 	controllers, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +78,7 @@ func delegateControllers(root string) error {
 	return nil
 }
 
-// removeControlGroups removes the groups of that name with those below them, in which no process may be left.
+// removeControlGroups removes the groups of that name and all groups below them. They must not contain processes.
 func removeControlGroups(name string) error {
 	roots, err := hierarchies()
 	if err != nil {

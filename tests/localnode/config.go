@@ -19,18 +19,18 @@ limitations under the License.
 package localnode
 
 const (
-	// nodeAddress is the node's own address, which only the node has.
+	// nodeAddress is the node's own address. Pods have other addresses.
 	nodeAddress = "10.244.1.1"
 
-	// nameServer is the address at which pods ask for the addresses of names.
+	// nameServer is the address of the DNS server for pods.
 	nameServer = "10.244.1.2"
 
-	// pauseImage is the image of what holds a pod's namespaces.
+	// pauseImage is the image of the container that holds a pod's namespaces.
 	pauseImage = "sluice.local/pause:1"
 )
 
-// containerdConfig takes containerd's socket, the pause image, the directory of CNI plugins and that of their
-// configuration. It is in the version of the format that all of containerd 1.5 to 2 read.
+// containerdConfig has placeholders for containerd's socket, the pause image, and the directories of CNI plugins and
+// their configuration. containerd 1.5 to 2 support this version of the format.
 const containerdConfig = `version = 2
 
 [grpc]
@@ -48,7 +48,7 @@ bin_dir = %q
 conf_dir = %q
 `
 
-// networkConfig is the network of pods: a bridge, over which they reach the node and each other.
+// networkConfig is the pod network: a bridge that connects pods and the node.
 const networkConfig = `{
   "cniVersion": "0.4.0",
   "name": "pods",
@@ -63,8 +63,8 @@ const networkConfig = `{
 }
 `
 
-// kubeletConfig takes kubelet's port, the CA of its clients, containerd's socket, the control group of pods, the name
-// server and the configuration of name resolution outside of the cluster.
+// kubeletConfig has placeholders for kubelet's port, the CA of its clients, containerd's socket, the control group of
+// pods, the DNS server, and the configuration of DNS outside the cluster.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: 127.0.0.1

@@ -30,8 +30,8 @@ import (
 	"github.com/sluice-toolkit/sluice/release/image"
 )
 
-// Import makes the images of a directory, which is in the image layout of the OCI, known to the node under their names.
-// Their pods start without a registry.
+// Import imports the images of a directory in the OCI image layout into the node, under their names. Pods can use them
+// without a registry.
 func (n *Node) Import(ctx context.Context, dir string) error {
 	ctr := exec.CommandContext(ctx, "ctr", "--address="+n.containerdSocket(), "--namespace=k8s.io", "images", "import", "-")
 	in, err := ctr.StdinPipe()
@@ -49,7 +49,7 @@ func (n *Node) Import(ctx context.Context, dir string) error {
 	return <-written
 }
 
-// ImportProgram makes an image of one statically linked program known to the node.
+// ImportProgram imports an image of one statically linked program into the node.
 func (n *Node) ImportProgram(ctx context.Context, name, program, path, user string) error {
 	built, err := image.Image{Files: []image.File{image.Program(path, program)}, Entrypoint: []string{path}, User: user}.Build("linux", runtime.GOARCH)
 	if err != nil {

@@ -16,16 +16,16 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package localnode adds a node to a local cluster, so that pods run: the system's containerd, a kubelet, and the
+// Package localnode adds a node that runs pods to a local cluster: the system's containerd, a kubelet and the
 // scheduler. It needs root.
 //
-// The node lives in namespaces of its own for processes, mounts and the network. Its first process is a child of the
-// one that starts it; the kernel ends everything in there when that process ends, and ends that process when its parent
-// dies. Nothing is changed on the machine: not its interfaces, its firewall, its mounts or its settings. What is left
-// outside, the files in the cluster's directory and the control groups, Stop removes.
+// The node has its own process, mount and network namespaces. Its first process is a child of the process that starts
+// it. The kernel ends that process when its parent dies, and everything in the namespaces with it. The machine's
+// interfaces, firewall, mounts and settings don't change. Outside the namespaces, only files in the cluster's directory
+// and control groups are created. Stop removes both.
 //
-// Pods reach each other, also by Services and their names. Beyond the node they reach the API server, at the address
-// that they are told, and the services that Start is given, by their names.
+// Pods reach each other directly, by Services and by name. Outside the node, they reach only the API server and the
+// services that are passed to Start, by name.
 package localnode
 
 import (
@@ -51,31 +51,31 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localnode/internal/inside"
 )
 
-// Name is the node's name. kube-apiserver takes it for the address at which it finds kubelet, and finds a relay there.
+// Name is the node's name. kube-apiserver uses it as the address of kubelet, where a relay listens.
 const Name = "localhost"
 
 // Node is a running node.
 type Node struct {
 	cluster *localcluster.Cluster
 	process *localcluster.Process
-	// dir holds the node's files. It is in the cluster's directory, and goes with it.
+	// dir holds the node's files. It is part of the cluster's directory and is removed with it.
 	dir string
-	// groups is the name of the control group that the pods' ones are in.
+	// groups is the name of the parent control group of pods.
 	groups string
 	relays []net.Listener
 }
 
-// Service is something outside of the node that pods may call.
+// Service is a service outside the node that pods can call.
 type Service struct {
-	// Host is the name by which pods call it, such as notification-controller.flux-system.svc.cluster.local.
+	// Host is the name that pods use, such as notification-controller.flux-system.svc.cluster.local.
 	Host string
-	// Port is the port at which they do.
+	// Port is the port that pods use.
 	Port int
-	// Address is the host and port at which it listens on this machine.
+	// Address is the host and port on which it listens on this machine.
 	Address string
 }
 
-// Start adds a node to a cluster and returns it once it is ready for pods. ctx bounds the start only; the node runs
+// Start adds a node to a cluster and returns it when it is ready for pods. ctx limits the start only. The node runs
 // until Stop.
 func Start(ctx context.Context, cluster *localcluster.Cluster, services ...Service) (_ *Node, err error) {
 	if os.Geteuid() != 0 {
@@ -106,8 +106,7 @@ func Start(ctx context.Context, cluster *localcluster.Cluster, services ...Servi
 	return n, n.ImportProgram(ctx, pauseImage, pause, "/pause", "65535:65535")
 }
 
-// Stop ends the node and everything that runs on it, at once. The API server still lists it. It may be called more than
-// once.
+// Stop ends the node and all its processes immediately. The API server still lists the node. Stop may be called again.
 func (n *Node) Stop() error {
 	var errs []error
 	if n.process != nil {
@@ -121,7 +120,7 @@ func (n *Node) Stop() error {
 	return errors.Join(append(errs, removeControlGroups(n.groups))...)
 }
 
-// path is that of a file in the node's directory.
+// path returns the path of a file in the node's directory.
 func (n *Node) path(name string) string { return filepath.Join(n.dir, name) }
 
 func (n *Node) startScheduler(ctx context.Context) error {
@@ -139,7 +138,7 @@ func (n *Node) startScheduler(ctx context.Context) error {
 	return err
 }
 
-// startInside starts the first process of the node's namespaces, which starts the others.
+// startInside starts the first process of the node's namespaces. That process starts all others.
 func (n *Node) startInside(ctx context.Context, services []Service) error {
 	path, err := n.cluster.Program("node/init")
 	if err != nil {
@@ -182,8 +181,8 @@ func isReady(ctx context.Context, admin client.Client) error {
 	return fmt.Errorf("its conditions are %v", node.Status.Conditions)
 }
 
-// configure writes the programs' configuration, opens the outer ends of the relays, and returns what the inside is to
-// be.
+// configure writes the configuration files, opens the outer ends of the relays, and returns the configuration of the
+// inside.
 func (n *Node) configure(services []Service) (inside.Config, error) {
 	programs, err := n.programs()
 	if err != nil {
@@ -221,7 +220,7 @@ func (n *Node) configure(services []Service) (inside.Config, error) {
 	return config, errors.Join(n.writeContainerdConfig(), n.writeKubeconfig(), n.writeKubeletConfig(port))
 }
 
-// programs returns what runs inside of the node.
+// programs returns the programs that run inside the node.
 func (n *Node) programs() ([]inside.Program, error) {
 	kubelet, err := n.cluster.Program("kubelet")
 	if err != nil {
@@ -238,7 +237,7 @@ func (n *Node) programs() ([]inside.Program, error) {
 	}, nil
 }
 
-// relayOut has connections to an address inside the node reach a service outside.
+// relayOut relays connections from an address inside the node to a service outside.
 func (n *Node) relayOut(service Service, address netip.Addr) (inside.RelayConfig, error) {
 	socket := inside.Address{Network: "unix", Address: n.path(address.String() + ".sock")}
 	listener, err := socket.Listen()
@@ -253,7 +252,7 @@ func (n *Node) relayOut(service Service, address netip.Addr) (inside.RelayConfig
 	}, nil
 }
 
-// relayIn has connections from the outside, for logs and exec, reach kubelet. The port is the same on both sides.
+// relayIn relays connections from the outside to kubelet, for logs and exec. The port is the same on both sides.
 func (n *Node) relayIn() (_ inside.RelayConfig, port int, err error) {
 	socket := inside.Address{Network: "unix", Address: n.path("kubelet.sock")}
 	listener, err := inside.Address{Network: "tcp", Address: "127.0.0.1:0"}.Listen()
@@ -268,7 +267,8 @@ func (n *Node) relayIn() (_ inside.RelayConfig, port int, err error) {
 	}, listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// writeKubeconfig writes kubelet's: the administrator's, with the address that reaches the API server from the inside.
+// writeKubeconfig writes the kubeconfig for kubelet: that of the administrator, with the API server's address on the
+// inside.
 func (n *Node) writeKubeconfig() error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[Name] = &clientcmdapi.Cluster{
@@ -298,7 +298,7 @@ func (n *Node) writeContainerdConfig() error {
 	)
 }
 
-// findCNIPlugins returns the directory that the plugins were installed in.
+// findCNIPlugins returns the directory of the CNI plugins.
 func findCNIPlugins() (string, error) {
 	for _, dir := range []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"} {
 		_, err := os.Stat(filepath.Join(dir, "bridge"))
@@ -314,7 +314,7 @@ func findCNIPlugins() (string, error) {
 
 func (n *Node) writeKubeletConfig(port int) error {
 	return errors.Join(
-		os.WriteFile(n.path("resolv.conf"), nil, 0o600), // outside of the cluster there are no names
+		os.WriteFile(n.path("resolv.conf"), nil, 0o600), // no DNS outside the cluster
 		os.WriteFile(n.path("kubelet.yaml"), fmt.Appendf(nil, kubeletConfig,
 			port, n.cluster.KubeletClientCA(), n.containerdSocket(), n.groups, nameServer, n.path("resolv.conf")), 0o600),
 	)

@@ -41,11 +41,11 @@ import (
 
 const (
 	eventually = time.Minute
-	// kubectlImage has kubectl, which can both call and be called.
+	// kubectlImage has kubectl, which works as a client and as a server.
 	kubectlImage = "sluice.local/kubectl:1"
 )
 
-// TestMain lets the test's own program be the one that starts a node and is killed.
+// TestMain lets the test binary run as the process that starts a node and is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "--parent" {
 		fmt.Fprintln(os.Stderr, parent())
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestNode runs its parts one after another on one node.
+// TestNode runs its parts in order on one node.
 func TestNode(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -128,7 +128,8 @@ spec: {selector: {app: serves}, ports: [{name: http, port: 80, targetPort: 8001}
 	t.Run("stopped, it leaves neither processes nor control groups", func(t *testing.T) {
 		g := NewWithT(t)
 		namespace := processNamespace(g, cluster.Dir)
-		// The first process, containerd and kubelet; and of the pod that still runs, its shim, its pause and its own.
+		// The first process, containerd and kubelet, and for the running pod its shim, its pause process and its own
+		// process.
 		g.Expect(processesOf(g, cluster.Dir, namespace)).To(HaveLen(6))
 		g.Expect(controlGroups(g, cluster.Dir)).NotTo(BeEmpty())
 
@@ -154,12 +155,12 @@ func TestNodeDiesWithItsParent(t *testing.T) {
 	g.Expect(namespace).To(HavePrefix("pid:["))
 
 	g.Eventually(func() []string { return processesOf(g, dir, namespace) }, eventually).Should(BeEmpty())
-	// What remains is empty, or files.
+	// Only files and empty groups remain.
 	g.Expect(removeControlGroups(filepath.Base(dir))).To(Succeed())
 	g.Expect(os.RemoveAll(dir)).To(Succeed())
 }
 
-// parent starts a node, prints the cluster's directory and the node's process namespace, and ends as by a crash.
+// parent starts a node, prints the cluster's directory and the node's process namespace, and exits as in a crash.
 func parent() error {
 	ctx := context.Background()
 	cluster, err := localcluster.Start(ctx, localcluster.Options{})
@@ -174,7 +175,7 @@ func parent() error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// stateOfMachine is what a node could change on the machine and must not.
+// stateOfMachine returns the state of the machine that a node must not change.
 func stateOfMachine(g Gomega) map[string]string {
 	state := map[string]string{}
 	files := []string{"/proc/self/mountinfo", "/proc/sys/net/ipv4/ip_forward"}
@@ -202,12 +203,12 @@ func stateOfMachine(g Gomega) map[string]string {
 	return state
 }
 
-// processNamespace identifies that of the node of a cluster, by the node's first process.
+// processNamespace returns the process namespace of a cluster's node, by its first process.
 func processNamespace(g Gomega, clusterDir string) string {
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, path := range commands {
-		command, _ := os.ReadFile(path) // it may have ended
+		command, _ := os.ReadFile(path) // the process may have ended
 		if bytes.Contains(command, []byte(filepath.Join(clusterDir, "node", "inside.json"))) {
 			namespace, err := os.Readlink(filepath.Join(filepath.Dir(path), "ns", "pid"))
 			g.Expect(err).NotTo(HaveOccurred())
@@ -218,8 +219,8 @@ func processNamespace(g Gomega, clusterDir string) string {
 	return ""
 }
 
-// processesOf lists the processes of the node of a cluster: those of its namespace, and those of containers, which have
-// namespaces of their own inside of it and are known by their control groups.
+// processesOf lists the processes of a cluster's node: those in its namespace, and those of containers. Containers have
+// nested namespaces and are identified by their control groups.
 func processesOf(g Gomega, clusterDir, namespace string) []string {
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	g.Expect(err).NotTo(HaveOccurred())

@@ -35,15 +35,14 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// gateControllerUser is whom the API server takes gate-controller for.
+// gateControllerUser is the API server's name for gate-controller.
 const gateControllerUser = "system:serviceaccount:" + localcluster.FluxNamespace + ":" + gateControllerName
 
-// sourceControllerUser is whom it takes source-controller for.
+// sourceControllerUser is the API server's name for source-controller.
 const sourceControllerUser = "system:serviceaccount:" + localcluster.FluxNamespace + ":" + string(localcluster.SourceController)
 
-// auditPolicy has the API server write down every request of gate-controller, everybody's writes of what
-// gate-controller writes, and what source-controller writes into the status of sources. Leases are left out: they are
-// renewed whether or not there is anything to do.
+// auditPolicy logs all requests of gate-controller, all writes to objects that gate-controller writes, and all writes
+// of source-controller to the status of sources. Leases are omitted, because they are always renewed.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -65,11 +64,11 @@ rules:
 - level: None
 `
 
-// auditLog is where the API server writes down requests.
+// auditLog is the file in which the API server logs requests.
 type auditLog struct{ path string }
 
-// request is what the API server writes down of one. There are two lines of each: one before it is handled, and one
-// with the outcome, maybe after its sender has the answer.
+// request is an entry in the audit log. Each request has two entries: one before it is handled, and one with the
+// outcome. The latter may be logged after the client has received the response.
 type request struct {
 	AuditID   string `json:"auditID"`
 	Stage     string `json:"stage"`
@@ -85,7 +84,7 @@ type request struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	// RequestObject is what source-controller has written.
+	// RequestObject is the object that source-controller wrote.
 	RequestObject struct {
 		Status struct {
 			Artifact *struct {
@@ -93,13 +92,13 @@ type request struct {
 			} `json:"artifact"`
 		} `json:"status"`
 	} `json:"requestObject"`
-	// Received is when the request came, and At when it had come to its Stage.
+	// Received is the time of the request, and At the time of the Stage.
 	Received time.Time `json:"requestReceivedTimestamp"`
 	At       time.Time `json:"stageTimestamp"`
 }
 
-// audited makes the API server of the next cluster that the test starts write an audit log. A cluster takes its
-// programs from KUBEBUILDER_ASSETS; there, this puts one that adds the flags.
+// audited makes the API server of the test's next cluster write an audit log. A cluster uses the programs in
+// KUBEBUILDER_ASSETS, so audited puts a wrapper there that adds the flags.
 func audited(t testing.TB) auditLog {
 	t.Helper()
 	dir := t.TempDir()
@@ -123,8 +122,8 @@ func audited(t testing.TB) auditLog {
 
 const apiServer = "kube-apiserver"
 
-// linkPrograms makes a directory with the programs that KUBEBUILDER_ASSETS holds, if it is set, except for the API
-// server, whose path it returns.
+// linkPrograms creates a directory with links to the programs in KUBEBUILDER_ASSETS, if it is set. It returns the path
+// of the API server, which it does not link.
 func linkPrograms(dir string) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
@@ -150,7 +149,7 @@ func linkPrograms(dir string) (string, error) {
 	return filepath.Abs(program)
 }
 
-// end is how much there is of the log now.
+// end returns the size of the log.
 func (l auditLog) end() (int64, error) {
 	info, err := os.Stat(l.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -162,8 +161,8 @@ func (l auditLog) end() (int64, error) {
 	return info.Size(), nil
 }
 
-// since returns the requests after a position in the log, each as of its end. A request whose effect was seen is in the
-// log; if the outcome of one is not there yet, since waits for it. Watches are left out, which have no outcome.
+// since returns the completed requests after a position in the log, except watches. If the outcome of a request is not
+// logged yet, it waits.
 func (l auditLog) since(ctx context.Context, position int64) ([]request, error) {
 	var requests []request
 	err := poll(ctx, "the outcome of all requests in the audit log", func(context.Context) error {
@@ -178,7 +177,7 @@ func (l auditLog) since(ctx context.Context, position int64) ([]request, error) 
 	return requests, err
 }
 
-// soFar returns the requests after a position in the log, those that have ended and those that have not.
+// soFar returns the completed and the open requests after a position in the log.
 func (l auditLog) soFar(position int64) (ended, open []request, _ error) {
 	content, err := l.read(position)
 	if err != nil {
@@ -220,7 +219,7 @@ func parse(content []byte) (ended, open []request, _ error) {
 	return ended, slices.Collect(maps.Values(received)), lines.Err()
 }
 
-// writes reports whether the request may change something.
+// writes reports whether the request is a write.
 func (r request) writes() bool {
 	switch r.Verb {
 	case "get", "head", "list", "watch":
@@ -229,12 +228,12 @@ func (r request) writes() bool {
 	return true
 }
 
-// source returns the name of the source that the request is about, be it by an event; empty if it is about a Gate or
-// something else. Sources of all kinds have different names.
+// source returns the name of the request's source, or of its event's source. It is empty for Gates and other objects.
+// Names of sources are unique across kinds.
 func (r request) source() string {
 	switch r.ObjectRef.Resource {
 	case "events":
-		// An event is named like its object, with a suffix.
+		// The name of an event is the object's name with a suffix.
 		if dot := strings.LastIndex(r.ObjectRef.Name, "."); dot >= 0 {
 			return r.ObjectRef.Name[:dot]
 		}
@@ -245,7 +244,7 @@ func (r request) source() string {
 	return ""
 }
 
-// String says what the request was and what came of it.
+// String describes the request and its outcome.
 func (r request) String() string {
 	what := r.ObjectRef.Resource
 	if r.ObjectRef.Subresource != "" {

@@ -39,14 +39,14 @@ var (
 	args     = flag.String("gate-controller-args", "", "benchmarks: more flags of gate-controller, separated by spaces")
 )
 
-// BenchmarkGate turns one gate that many sources name, beside the real source-controller and notification-controller.
-// Each part can be run on its own.
+// BenchmarkGate turns one gate of many sources. The real source-controller and notification-controller run. Each part
+// can be run alone.
 func BenchmarkGate(b *testing.B) {
 	started := time.Now()
 	w := start(b.Context(), b, options{
 		sources: *sources,
 		flux:    []localcluster.FluxController{localcluster.SourceController, localcluster.NotificationController},
-		// As its Deployment has it.
+		// These are the flags of the Deployment.
 		args: append([]string{"--watch-all-namespaces=true", "--enable-leader-election"}, strings.Fields(*args)...),
 	})
 	b.Logf("%d sources are fetched %s after the start", *sources, time.Since(started).Round(time.Second))
@@ -55,7 +55,7 @@ func BenchmarkGate(b *testing.B) {
 	b.Run("opening", func(b *testing.B) { benchmarkTurn(b, w, false) })
 }
 
-// benchmarkTurn measures how sources follow when the gate is closed, or opened.
+// benchmarkTurn measures how sources follow a gate that closes or opens.
 func benchmarkTurn(b *testing.B, w *world, closed bool) {
 	var all turned
 	requests, most := 0, 0
@@ -100,7 +100,7 @@ func benchmarkTurn(b *testing.B, w *world, closed bool) {
 	b.Logf("in %d turns: %s", turns, inOneLine(outcomes))
 }
 
-// restore turns the gate back, unless it is so already, and waits until all controllers are done with that.
+// restore sets the gate back, and waits until all controllers are idle.
 func (w *world) restore(ctx context.Context, closed bool) error {
 	if w.closed != closed {
 		if _, err := w.measure(ctx, closed); err != nil {
@@ -110,7 +110,7 @@ func (w *world) restore(ctx context.Context, closed bool) error {
 	return w.fluxDone(ctx)
 }
 
-// reportTimes reports how long sources took, half of them, 99 in a hundred, and all.
+// reportTimes reports the median, the 99th percentile and the maximum.
 func reportTimes(b *testing.B, what string, times []time.Duration) {
 	times = slices.Sorted(slices.Values(times))
 	for name, part := range map[string]float64{"p50": 0.5, "p99": 0.99, "last": 1} {
@@ -119,7 +119,7 @@ func reportTimes(b *testing.B, what string, times []time.Duration) {
 	}
 }
 
-// benchmarkHeld counts what is written while the gate stays closed.
+// benchmarkHeld counts the writes while the gate stays closed.
 func benchmarkHeld(b *testing.B, w *world) {
 	if err := w.restore(b.Context(), true); err != nil {
 		b.Fatal(err)
@@ -160,7 +160,7 @@ func benchmarkHeld(b *testing.B, w *world) {
 	b.Logf("in %s: %s", *quietFor, inOneLine(byUser))
 }
 
-// writesServed is how many writes of sources, Gates and events the API server's own metrics count.
+// writesServed returns the API server's count of writes to sources, Gates and events.
 func (w *world) writesServed(b *testing.B) float64 {
 	samples := w.apiServerMetrics(b)
 	resources := []string{"gitrepositories", "ocirepositories", "buckets", "helmrepositories", "helmcharts", "gates", "events"}
@@ -173,7 +173,7 @@ func (w *world) writesServed(b *testing.B) float64 {
 	return sum
 }
 
-// reportMemory reports what gate-controller holds of the machine's memory.
+// reportMemory reports gate-controller's memory use.
 func reportMemory(b *testing.B, w *world) {
 	samples := w.gateControllerMetrics(b)
 	b.ReportMetric(samples.sum("process_resident_memory_bytes")/1e6, "MB-resident")
@@ -200,7 +200,7 @@ func (w *world) gateControllerMetrics(b *testing.B) metrics {
 	return samples
 }
 
-// processorTime is how many seconds of a processor's time the process has used.
+// processorTime returns the CPU seconds that the process has used.
 func (m metrics) processorTime() float64 { return m.sum("process_cpu_seconds_total") }
 
 func count(outcomes map[string]int, requests []request) {
@@ -209,7 +209,7 @@ func count(outcomes map[string]int, requests []request) {
 	}
 }
 
-// inOneLine lists what was counted. Of a benchmark's many lines only the first are printed.
+// inOneLine formats counts as one line, because only the first lines of a benchmark are printed.
 func inOneLine(outcomes map[string]int) string {
 	var text []string
 	for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {

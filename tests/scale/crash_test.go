@@ -26,8 +26,9 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// BenchmarkCrash kills gate-controller, which runs as its Deployment says, closes the gate at that moment, and measures the time
-// until the sources are held. A crash is given a function that kills it, and returns what runs in its place.
+// BenchmarkCrash kills gate-controller, closes the gate at the same time, and measures how long it takes until the
+// sources are held. gate-controller runs with the flags of its Deployment. A crash function kills it and returns its
+// replacement.
 func BenchmarkCrash(b *testing.B) {
 	args, err := localcluster.DeploymentArgs(filepath.Join(configDir, "gate-controller", "deployment.yaml"))
 	if err != nil {
@@ -79,7 +80,7 @@ func BenchmarkCrash(b *testing.B) {
 	}
 }
 
-// measureCrash returns how long after the death of gate-controller the last source is held, and opens the gate again.
+// measureCrash returns the time from the crash of gate-controller to the hold of the last source, and opens the gate.
 func (w *world) measureCrash(ctx context.Context, crash func(context.Context, func() error) (*localcluster.Process, error)) (time.Duration, error) {
 	held, err := w.watchSources(ctx, func(s sourceState) bool { return s.suspended })
 	if err != nil {

@@ -37,11 +37,12 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
-// promotions is how many Pipelines have a promotion that waits for the gate.
+// promotions is the number of Pipelines whose promotion waits for the gate.
 const promotions = 20
 
-// BenchmarkEdge measures how long after the edges of a gate's window sources are held, sources are released, and promotions arrive: with
-// controllers that have waited for them, and with some that were killed and started again before each edge.
+// BenchmarkEdge measures how long after the edges of a gate's window sources are held, sources are released, and
+// promotions complete. It does so with running controllers, and with controllers that were killed and restarted before
+// each edge.
 func BenchmarkEdge(b *testing.B) {
 	arrivals := make(chan string, promotions)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -88,10 +89,10 @@ func BenchmarkEdge(b *testing.B) {
 	}
 }
 
-// edges are how long after its edge each source, or promotion, had followed.
+// edges holds the delay of each source and promotion after its edge.
 type edges struct{ held, released, promoted []time.Duration }
 
-// addPipelines makes Pipelines whose promotion waits for the gate, and starts their controller.
+// addPipelines creates Pipelines whose promotion waits for the gate, and starts pipeline-controller.
 func (w *world) addPipelines(ctx context.Context, eventsAddr string) (*localcluster.Process, error) {
 	if err := w.run(ctx, "v1", "one", "two"); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ spec:
 
 func appName(i int) string { return fmt.Sprintf("app-%02d", i) }
 
-// run has all applications run a revision in namespaces.
+// run sets the revision of all applications in namespaces.
 func (w *world) run(ctx context.Context, revision string, namespaces ...string) error {
 	for _, namespace := range namespaces {
 		if err := w.cluster.Apply(ctx, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}")); err != nil {
@@ -135,8 +136,8 @@ func (w *world) run(ctx context.Context, revision string, namespaces ...string) 
 	return nil
 }
 
-// passWindow has the gate closed for a while, with a new revision to promote meanwhile, and measures what follows both edges. before is done
-// when all wait for an edge.
+// passWindow closes the gate by a window, has a new revision wait for promotion, and measures the delays at both edges.
+// It calls before when everything waits for an edge.
 func (w *world) passWindow(ctx context.Context, revision int, before func() error, arrivals <-chan string) (*edges, error) {
 	from := time.Now().Add(10 * time.Second).Truncate(time.Second)
 	to := from.Add(20 * time.Second)

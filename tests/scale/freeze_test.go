@@ -37,8 +37,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// TestFreezeWithoutGateController closes a gate while its sources publish a new revision, and gate-controller is not
-// there.
+// TestFreezeWithoutGateController closes a gate while gate-controller is down and the sources publish a new revision.
 func TestFreezeWithoutGateController(t *testing.T) {
 	g := NewWithT(t)
 	w := start(t.Context(), t, options{sources: 2 * block, flux: []localcluster.FluxController{localcluster.SourceController}})
@@ -49,7 +48,7 @@ func TestFreezeWithoutGateController(t *testing.T) {
 	g.Expect(f.changed).To(Equal(len(f.published)), "those that were accepted are those that were published")
 }
 
-// BenchmarkFreeze does so with many sources, and measures how long new revisions still come out.
+// BenchmarkFreeze does so with many sources. It measures for how long new revisions are still published.
 func BenchmarkFreeze(b *testing.B) {
 	w := start(b.Context(), b, options{sources: *sources, flux: []localcluster.FluxController{localcluster.SourceController}})
 	f, err := w.freeze(b.Context(), *sources/10)
@@ -67,23 +66,23 @@ func BenchmarkFreeze(b *testing.B) {
 	b.ReportMetric(f.after(last), "ms-to-last-published")
 }
 
-// frozen is what came of closing a gate while gate-controller was not there.
+// frozen is the result of closing a gate while gate-controller is down.
 type frozen struct {
-	// closed is when the API server had answered the write that closed the gate.
+	// closed is the time at which the API server confirmed that the gate is closed.
 	closed time.Time
-	// published and refused are source-controller's writes of new artifacts, in the order in which they were answered.
+	// published and refused are source-controller's writes of new artifacts, ordered by the time of the response.
 	published, refused []request
-	// late are those that the API server received after it had first refused one, and accepted.
+	// late are writes that the API server received after its first refusal and accepted.
 	late []request
-	// changed is how many sources have another artifact than before.
+	// changed is the number of sources with a new artifact.
 	changed int
 }
 
-// after is how many milliseconds after the closing a request was answered.
+// after returns the milliseconds between the closing and the response.
 func (f *frozen) after(r request) float64 { return float64(r.At.Sub(f.closed).Microseconds()) / 1000 }
 
-// freeze stops gate-controller, pushes new revisions, has all sources fetched, closes the gate as soon as some have
-// published theirs, and waits until source-controller has tried to publish all others.
+// freeze stops gate-controller, pushes new revisions, and requests all sources. It closes the gate once some sources
+// have published theirs, and waits until source-controller has tried to publish all others.
 func (w *world) freeze(ctx context.Context, some int) (*frozen, error) {
 	if err := w.gateController.Stop(); err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func (w *world) freeze(ctx context.Context, some int) (*frozen, error) {
 	return f, err
 }
 
-// sort finds the writes of artifacts among requests.
+// sort selects the writes of artifacts.
 func (f *frozen) sort(requests []request) {
 	slices.SortFunc(requests, func(a, b request) int { return a.At.Compare(b.At) })
 	for _, r := range requests {
@@ -155,7 +154,7 @@ func (r request) publishes() bool {
 	return r.User.Username == sourceControllerUser && r.RequestObject.Status.Artifact != nil
 }
 
-// request has source-controller fetch all sources.
+// request requests all sources from source-controller.
 func (w *world) request(ctx context.Context) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, meta.ReconcileRequestAnnotation)
 	for _, name := range w.sources {
@@ -170,14 +169,14 @@ func (w *world) request(ctx context.Context) error {
 	return nil
 }
 
-// kindOfName is the kind of the source with the name, which begins with it.
+// kindOfName returns the kind of a source, which is the prefix of its name.
 func kindOfName(name string) string {
 	lower, _, _ := strings.Cut(name, "-")
 	return gatingv1.SourceKinds[slices.IndexFunc(gatingv1.SourceKinds, func(kind string) bool { return strings.ToLower(kind) == lower })]
 }
 
-// tried waits until source-controller has tried to publish as many sources since a position in the log, whatever came
-// of it. HelmCharts do not count, which have nothing new before their HelmRepository has.
+// tried waits until source-controller has tried to publish n sources since a position in the log, with any outcome.
+// HelmCharts don't count: they have nothing new before their HelmRepository.
 func (w *world) tried(ctx context.Context, position int64, n int) error {
 	return poll(ctx, fmt.Sprintf("source-controller to publish %d sources", n), func(context.Context) error {
 		requests, _, err := w.audit.soFar(position)

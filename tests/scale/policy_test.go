@@ -33,10 +33,10 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// gatesOfPolicy is how many Gates the policy looks at for each new artifact: all in the source's namespace.
+// gatesOfPolicy is the number of Gates in the source's namespace. The policy reads all of them for each new artifact.
 const gatesOfPolicy = 50
 
-// policyWorld is an API server with Sluice's policies and no controller, a source whose gates are open, and Gates.
+// policyWorld is an API server with Sluice's policies, Gates, and a source whose gates are open. No controller runs.
 type policyWorld struct {
 	cluster *localcluster.Cluster
 	client  client.Client
@@ -73,7 +73,7 @@ spec: {interval: 1h, url: "https://example.com/app"}
 	return w
 }
 
-// publish writes another artifact into the status of the source, as source-controller does.
+// publish writes a new artifact to the status of the source, as source-controller does.
 func (w *policyWorld) publish(ctx context.Context) error {
 	w.writes++
 	source := &unstructured.Unstructured{}
@@ -95,7 +95,7 @@ func (w *policyWorld) turn(ctx context.Context, closed bool) error {
 	return w.client.Patch(ctx, gate, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"closed":%t}}`, closed)))
 }
 
-// until publishes until that is refused, or is not.
+// until publishes until the API server refuses it, or accepts it.
 func (w *policyWorld) until(ctx context.Context, refused bool) error {
 	for {
 		err := w.publish(ctx)
@@ -108,7 +108,7 @@ func (w *policyWorld) until(ctx context.Context, refused bool) error {
 	}
 }
 
-// BenchmarkPolicy measures a write of a new artifact while 50 Gates are looked at, and without that.
+// BenchmarkPolicy measures the write of a new artifact with 50 Gates, with and without the policy.
 func BenchmarkPolicy(b *testing.B) {
 	w := newPolicyWorld(b)
 	if err := w.until(b.Context(), false); err != nil {
@@ -134,13 +134,14 @@ func BenchmarkPolicy(b *testing.B) {
 	if err := w.turn(b.Context(), true); err != nil {
 		b.Fatal(err)
 	}
-	if err := w.until(b.Context(), false); err != nil { // until the binding is gone for the API server too
+	if err := w.until(b.Context(), false); err != nil { // until the API server no longer uses the binding
 		b.Fatal(err)
 	}
 	b.Run("without", write)
 }
 
-// BenchmarkRefusal measures how long after a gate was closed the first artifact is refused. None gets out after that.
+// BenchmarkRefusal measures the time from the closing of a gate to the first refusal. No artifact is published after
+// that.
 func BenchmarkRefusal(b *testing.B) {
 	w := newPolicyWorld(b)
 	var lags []time.Duration

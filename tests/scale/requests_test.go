@@ -30,13 +30,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestRequests counts what gate-controller asks of the API server. Nothing else writes sources here, so that the counts
-// are exact: source-controller, which may come between, is in the benchmarks.
+// TestRequests counts gate-controller's requests to the API server. source-controller does not run, so the counts are
+// exact. The benchmarks include it.
 func TestRequests(t *testing.T) {
 	receiver := &silentReceiver{posts: map[string]int{}}
 	server := httptest.NewServer(receiver)
 	t.Cleanup(server.Close)
-	// They are more than the events that gate-controller keeps for notification-controller.
+	// These are more events than gate-controller buffers for notification-controller.
 	w := start(t.Context(), t, options{sources: 6 * block, args: []string{"--events-addr=" + server.URL}})
 
 	for _, turn := range []struct {
@@ -70,8 +70,8 @@ func testRequests(t *testing.T, w *world, result *turned) {
 	}
 	ofGate := slices.DeleteFunc(texts(result.others), func(text string) bool { return text == "patch gates/status: 200" })
 	g.Expect(ofGate).To(Equal([]string{"create events: 201"}))
-	// However many sources follow in a second, the Gate's status is written once: at the beginning, while they follow,
-	// and at the end.
+	// The Gate's status is written at the beginning, at the end, and at most once a second in between, for any number
+	// of sources.
 	seconds := result.conditions[len(result.conditions)-1].Seconds()
 	g.Expect(len(result.others)-len(ofGate)).To(BeNumerically("<=", seconds+3), "writes of the Gate's status")
 	g.Expect(w.failures(t.Context())).To(BeZero())
@@ -93,10 +93,10 @@ func testRestart(t *testing.T, w *world) {
 	g.Expect(w.failures(ctx)).To(BeZero())
 }
 
-// silentReceiver stands in for a notification-controller that does not answer.
+// silentReceiver replaces notification-controller and does not respond.
 type silentReceiver struct {
 	mu sync.Mutex
-	// posts is how often the event of each source has come. Guarded by mu.
+	// posts counts the events of each source. Guarded by mu.
 	posts map[string]int
 }
 
@@ -114,15 +114,15 @@ func (r *silentReceiver) ServeHTTP(_ http.ResponseWriter, request *http.Request)
 	<-request.Context().Done()
 }
 
-// tried is the number of sources whose event has come.
+// tried returns the number of sources with an event.
 func (r *silentReceiver) tried() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.posts)
 }
 
-// givenUp is the number of sources whose event has come for the last time: Flux's recorder posts one five times, in
-// more than half a minute.
+// givenUp returns the number of sources whose event was posted for the last time. Flux's recorder posts an event five
+// times within about 30 seconds.
 func (r *silentReceiver) givenUp() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,14 +135,14 @@ func (r *silentReceiver) givenUp() int {
 	return n
 }
 
-// forget takes what has come for not having come.
+// forget resets the counts.
 func (r *silentReceiver) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.posts)
 }
 
-// resourceOf is the resource of the source with the name, which begins with its kind.
+// resourceOf returns the resource of a source. The source's name begins with its kind.
 func resourceOf(name string) string {
 	kind, _, _ := strings.Cut(name, "-")
 	if singular, ok := strings.CutSuffix(kind, "y"); ok {
@@ -159,7 +159,7 @@ func texts(requests []request) []string {
 	return texts
 }
 
-// reconciled waits until gate-controller has looked at all sources and the gate since its start.
+// reconciled waits until gate-controller has reconciled all sources and the gate since its start.
 func (w *world) reconciled(ctx context.Context) error {
 	objects := map[string]int{"gate": 1}
 	for _, source := range w.sources {
@@ -184,7 +184,7 @@ func (w *world) reconciled(ctx context.Context) error {
 	return w.idle(ctx)
 }
 
-// failures is how many reconciles have failed since the start of gate-controller.
+// failures returns the number of failed reconciliations since the start of gate-controller.
 func (w *world) failures(ctx context.Context) (float64, error) {
 	metrics, err := scrape(ctx, http.DefaultClient, "http://"+w.gateController.MetricsAddr)
 	return metrics.sum("controller_runtime_reconcile_errors_total"), err

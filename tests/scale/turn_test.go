@@ -22,21 +22,23 @@ import (
 	"time"
 )
 
-// turned is what came of closing or opening the gate.
+// turned is the result of closing or opening the gate.
 type turned struct {
-	// backstop tells, in order, how long after the write to the Gate the backstop refused, or let through, what each source publishes.
+	// backstop holds, in order, the time from the write of the Gate until the backstop refused or allowed each source's
+	// artifact.
 	backstop []time.Duration
-	// suspensions tells, in order, how long after the write to the Gate each source was held or released.
+	// suspensions holds, in order, the time from the write of the Gate until each source was held or released.
 	suspensions []time.Duration
-	// conditions tells the same of the condition GatesOpen.
+	// conditions holds the same for the condition GatesOpen.
 	conditions []time.Duration
-	// bySource are the requests of gate-controller about each source, by its name.
+	// bySource holds gate-controller's requests about each source, by name.
 	bySource map[string][]request
-	// others are its other requests: the status of the Gate, and the one event of it.
+	// others holds its other requests: for the status of the Gate, and its one event.
 	others []request
 }
 
-// measure closes or opens the gate, which must not be so already, and waits until gate-controller has nothing left to do.
+// measure closes or opens the gate, and waits until gate-controller is idle. The gate must not be in that state
+// already.
 func (w *world) measure(ctx context.Context, closed bool) (*turned, error) {
 	position, err := w.audit.end()
 	if err != nil {
@@ -69,8 +71,8 @@ func (w *world) measure(ctx context.Context, closed bool) (*turned, error) {
 	return result, w.count(ctx, position, result)
 }
 
-// count finds what gate-controller has asked of the API server since a position in its log. Events are posted in the
-// background: it waits until there is one of each source.
+// count finds gate-controller's requests since a position in the log. Events are posted in the background, so it waits
+// for one event of each source.
 func (w *world) count(ctx context.Context, position int64, result *turned) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -102,7 +104,7 @@ func (w *world) count(ctx context.Context, position int64, result *turned) error
 	})
 }
 
-// aboutSources returns how many requests there were about all sources, and about the one with most.
+// aboutSources returns the number of requests about all sources, and the maximum for one source.
 func (t *turned) aboutSources() (sum, most int) {
 	for _, requests := range t.bySource {
 		sum += len(requests)

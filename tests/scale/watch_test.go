@@ -36,15 +36,15 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// sourceState is what is watched of a source.
+// sourceState is the watched state of a source.
 type sourceState struct {
 	// suspended is spec.suspend.
 	suspended bool
-	// open and told are the condition GatesOpen: whether it is True, and whether it is of the current generation.
+	// open is true if GatesOpen is True, and told if it is of the current generation.
 	open, told bool
-	// done is whether source-controller has nothing left to do about the current generation.
+	// done is true if source-controller has completed the current generation.
 	done bool
-	// revision is that of the artifact.
+	// revision is the revision of the artifact.
 	revision string
 }
 
@@ -78,7 +78,7 @@ func stateOf(obj *unstructured.Unstructured) (sourceState, error) {
 	return state, nil
 }
 
-// sighting waits for sources to come into a state.
+// sighting records when sources enter a state.
 type sighting struct {
 	is     func(sourceState) bool
 	ctx    context.Context
@@ -92,7 +92,7 @@ type sighted struct {
 	err    error
 }
 
-// watchSources watches for changes of sources from now on after which they are in one of the states.
+// watchSources watches sources, and records from now on when each of them enters one of the states.
 func (w *world) watchSources(ctx context.Context, states ...func(sourceState) bool) ([]*sighting, error) {
 	var sightings []*sighting
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -127,7 +127,7 @@ func (w *world) watchKind(ctx context.Context, kind string) (watch.Interface, er
 	return w.client.Watch(ctx, list, client.InNamespace(localcluster.FluxNamespace), now)
 }
 
-// listOf is an empty list of sources of a kind.
+// listOf returns an empty list of sources of a kind.
 func listOf(kind string) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(sourcev1.GroupVersion.WithKind(kind + "List"))
@@ -154,7 +154,7 @@ func (w *world) all(ctx context.Context, what string, are func(sourceState) bool
 	})
 }
 
-// states returns the states of all sources by their names.
+// states returns the states of all sources by name.
 func (w *world) states(ctx context.Context) (map[string]sourceState, error) {
 	states := map[string]sourceState{}
 	for _, kind := range gatingv1.SourceKinds {
@@ -206,7 +206,7 @@ func (s *sighting) tell(event sighted) {
 	}
 }
 
-// times returns, in order, how long after a moment each of n sources was first seen.
+// times returns, in order, the time from a moment until each of n sources was first seen.
 func (s *sighting) times(n int, after time.Time) ([]time.Duration, error) {
 	defer s.cancel()
 	seen := map[string]time.Duration{}

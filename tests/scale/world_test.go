@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package scale measures gate-controller with many sources on one gate, on a real API server and with the real
-// source-controller. docs/benchmarks.md says how its benchmarks are run, and what they print.
+// Package scale measures gate-controller with many sources on one gate. It uses a real API server and the real
+// source-controller. See docs/benchmarks.md for how to run the benchmarks, and for their output.
 package scale
 
 import (
@@ -53,36 +53,36 @@ const (
 	gateControllerName = "gate-controller"
 	gateName           = "freeze"
 
-	// patience is how long anything is waited for before it counts as never.
+	// patience is the timeout of all waits.
 	patience = 5 * time.Minute
 )
 
-// world is a cluster in which many sources name one gate.
+// world is a cluster in which many sources refer to one gate.
 type world struct {
 	cluster        *localcluster.Cluster
 	client         client.WithWatch
 	gateController *localcluster.Process
 	audit          auditLog
-	// sources are the names of the sources, which differ even between kinds.
+	// sources are the names of the sources. They are unique across kinds.
 	sources []string
-	// upstreams are what they are fetched from.
+	// upstreams serve the sources.
 	upstreams *upstreams
-	// fetches tells that source-controller runs.
+	// fetches is true if source-controller runs.
 	fetches bool
-	// closed is how the gate was turned last.
+	// closed is the last setting of the gate.
 	closed bool
 }
 
-// options say what a world consists of.
+// options configure a world.
 type options struct {
 	sources int
-	// flux are the controllers of Flux that run. Without source-controller nothing is fetched.
+	// flux are the controllers of Flux to run. Nothing is fetched without source-controller.
 	flux []localcluster.FluxController
-	// args are flags of gate-controller, besides where notification-controller is.
+	// args are flags of gate-controller, except the address of notification-controller.
 	args []string
 }
 
-// start starts a world in which the gate is open and all sources have settled. It ends with the test.
+// start starts a world with an open gate and settled sources. It ends with the test.
 func start(ctx context.Context, t testing.TB, options options) *world {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
@@ -127,7 +127,7 @@ func (w *world) install(ctx context.Context, args []string) error {
 	return err
 }
 
-// startGateController starts gate-controller as a Pod of a name.
+// startGateController starts gate-controller with the name of a Pod.
 func (w *world) startGateController(ctx context.Context, pod string, args []string) (*localcluster.Process, error) {
 	return w.cluster.StartController(ctx, localcluster.ControllerProcess{
 		Name: pod, Binary: gateControllerName, ServiceAccount: gateControllerName, Env: []string{"POD_NAME=" + pod},
@@ -155,7 +155,7 @@ func (w *world) gateSources(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// kubectl refuses an absolute path.
+	// kubectl rejects an absolute path.
 	if component, err = filepath.Rel(dir, component); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (w *world) gateSources(ctx context.Context) error {
 		w.cluster.ApplyKustomization(ctx, dir))
 }
 
-// addSources makes an open gate and the sources that name it, and waits until they have settled.
+// addSources creates an open gate and its sources, and waits until they have settled.
 func (w *world) addSources(ctx context.Context, t testing.TB, options options) error {
 	from, err := publish(t)
 	if err != nil {
@@ -180,7 +180,7 @@ func (w *world) addSources(ctx context.Context, t testing.TB, options options) e
 		name := fmt.Sprintf("%s-%03d", strings.ToLower(kind), i)
 		gates := fmt.Sprintf("gates: {refs: [%s]}", gateName)
 		if kind == sourcev1.HelmChartKind && i/block%2 == 1 {
-			gates = "" // it inherits those of its HelmRepository
+			gates = "" // inherited from its HelmRepository
 		}
 		fmt.Fprintf(&manifests, "---\n{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: flux-system}, spec: {interval: 24h, %s, %s}}\n",
 			sourcev1.GroupVersion, kind, name, from.spec(kind, i), gates)
@@ -200,15 +200,15 @@ func (w *world) addSources(ctx context.Context, t testing.TB, options options) e
 	return w.idle(ctx)
 }
 
-// fluxDone waits until source-controller has nothing left to do.
+// fluxDone waits until source-controller is idle.
 func (w *world) fluxDone(ctx context.Context) error {
 	return w.all(ctx, "done with", func(s sourceState) bool { return s.done })
 }
 
-// block is how many sources in a row have one of each kind among them.
+// block is the number of consecutive sources that contain every kind.
 const block = 20
 
-// kindOf is the kind of the i-th source: mostly GitRepositories.
+// kindOf returns the kind of the i-th source. Most are GitRepositories.
 func kindOf(i int) string {
 	switch i % block {
 	case block - 4:
@@ -224,14 +224,14 @@ func kindOf(i int) string {
 	}
 }
 
-// upstreams is what sources are fetched from.
+// upstreams serves the sources' content.
 type upstreams struct {
 	git     *githost.Server
 	other   *upstream.Server
 	secrets string
 }
 
-// publish starts the upstreams, with one small revision on each.
+// publish starts the upstreams with one small revision each.
 func publish(t testing.TB) (*upstreams, error) {
 	git, err := githost.New()
 	if err != nil {
@@ -257,7 +257,7 @@ func publish(t testing.TB) (*upstreams, error) {
 	return u, u.push("1.0.0")
 }
 
-// push publishes a version on each of them.
+// push publishes a version on each upstream.
 func (u *upstreams) push(version string) error {
 	_, err := u.git.CommitFiles("fleet", "app", "main", map[string]string{"version": version}, "Release "+version)
 	return errors.Join(err,
@@ -266,7 +266,7 @@ func (u *upstreams) push(version string) error {
 		u.other.PublishChart("charts", "app", version))
 }
 
-// spec is the part of a source's spec that says where it is fetched from.
+// spec returns the part of a source's spec that refers to its upstream.
 func (u *upstreams) spec(kind string, i int) string {
 	switch kind {
 	case sourcev1.OCIRepositoryKind:
@@ -290,8 +290,7 @@ func (w *world) turn(ctx context.Context, closed bool) error {
 	return w.client.Patch(ctx, gate, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"closed":%t}}`, closed)))
 }
 
-// idle waits until gate-controller has nothing left to do: the gate tells what it holds, and no object is queued or
-// worked on.
+// idle waits until gate-controller is idle: the gate reports its sources, and the queue is empty.
 func (w *world) idle(ctx context.Context) error {
 	held := 0
 	if w.closed {
@@ -319,7 +318,7 @@ func (w *world) idle(ctx context.Context) error {
 // metrics are samples by their name and labels.
 type metrics map[string]float64
 
-// scrape reads the metrics that a server tells Prometheus.
+// scrape reads the metrics of a server.
 func scrape(ctx context.Context, httpClient *http.Client, url string) (metrics, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
 	if err != nil {
@@ -349,7 +348,7 @@ func scrape(ctx context.Context, httpClient *http.Client, url string) (metrics, 
 	return samples, lines.Err()
 }
 
-// sum adds up the samples of a metric that have all of the labels, each as `name="value"`.
+// sum adds the samples of a metric that have all labels, each as `name="value"`.
 func (m metrics) sum(name string, labels ...string) float64 {
 	var sum float64
 	for sample, value := range m {

@@ -31,10 +31,10 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// hostility is what a Git host does to those who ask it.
+// hostility is a hostile behaviour of a Git host.
 type hostility struct {
 	name string
-	// method and path are those of the requests that it does it to: all, if both are empty.
+	// method and path select requests. If both are empty, it applies to all requests.
 	method, path string
 	fault        githost.Fault
 }
@@ -46,7 +46,7 @@ const (
 	infoRefs, uploadPack, createPull = `/info/refs\?`, `/git-upload-pack$`, `/pulls$`
 )
 
-// hostilities are all that a Git host does here. What its table does not name, it does as GitHub does.
+// hostilities returns all hostile behaviours. For other requests, the host behaves like GitHub.
 func hostilities() []hostility {
 	return []hostility{
 		{name: "trickling", fault: trickle},
@@ -67,7 +67,7 @@ func hostilities() []hostility {
 	}
 }
 
-// start starts a host that behaves so.
+// start starts a host with this behaviour.
 func (h hostility) start() (*githost.Server, error) {
 	host, err := githost.New()
 	if err != nil {
@@ -80,34 +80,34 @@ func (h hostility) start() (*githost.Server, error) {
 	return host, nil
 }
 
-// The hostility of these is in the content of the repositories: in the one, each look at the branches finds other
-// files, in the other, the marked files are about as costly to parse as files can be.
+// These hosts have hostile repositories. On the restless host, the files change with each read of the branches. On the
+// bulky host, the marked files are as expensive to parse as files can be.
 const restless, bulky = "restless", "bulky"
 
-// bulk is what comes first in the marked files of a bulky host.
+// bulk is the beginning of the marked files on the bulky host.
 var bulk = "bulk:\n" + strings.Repeat("- a\n", 250_000)
 
-// neverRest changes all files before each look at the branches.
+// neverRest changes all files before each read of the branches.
 func neverRest(host *githost.Server, repository string, files map[string]string) {
 	change := func(w http.ResponseWriter, r *http.Request, carryOut http.Handler) {
 		changed := map[string]string{}
 		for path, content := range files {
 			changed[path] = fmt.Sprintf("%s# %d\n", content, time.Now().UnixNano())
 		}
-		// If it fails, the branch is for once what it was.
+		// If it fails, the branch stays as it is this time.
 		_, _ = host.CommitFiles(repositoryOwner, repository, "main", changed, "Change")
 		carryOut.ServeHTTP(w, r)
 	}
 	host.FailNext(http.MethodGet, "/"+repository+".git"+infoRefs+"service=git-upload-pack", githost.Always, change)
 }
 
-// silence takes the request and gives no answer.
+// silence accepts the request and sends no response.
 func silence(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
 }
 
-// trickle answers with one byte a second, for ever.
+// trickle sends one byte a second, forever.
 func trickle(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -126,7 +126,7 @@ func trickle(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	}
 }
 
-// endlessHeader sends lines of a header for as long as they are taken.
+// endlessHeader sends header lines until the client stops reading.
 func endlessHeader(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -140,7 +140,7 @@ func endlessHeader(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 	}
 }
 
-// endlessPages answers each request for a list with an empty page, a large header, and a page that follows.
+// endlessPages answers each list request with an empty page, a large header and a link to the next page.
 func endlessPages(w http.ResponseWriter, r *http.Request, carryOut http.Handler) {
 	if !strings.Contains(r.URL.Path, "/pulls") {
 		carryOut.ServeHTTP(w, r)
@@ -157,7 +157,7 @@ func endlessPages(w http.ResponseWriter, r *http.Request, carryOut http.Handler)
 	_, _ = w.Write([]byte("[]"))
 }
 
-// endlessRefs advertises branches for as long as they are read.
+// endlessRefs advertises branches until the client stops reading.
 func endlessRefs(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 	_, err := fmt.Fprint(w, "001e# service=git-upload-pack\n0000")
@@ -167,7 +167,7 @@ func endlessRefs(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	}
 }
 
-// redirect leads to where it leads on.
+// redirect redirects in an endless loop.
 func redirect(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	next := *r.URL
 	query := next.Query()
@@ -176,7 +176,7 @@ func redirect(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	http.Redirect(w, r, next.RequestURI(), http.StatusTemporaryRedirect)
 }
 
-// hugeAnswer declares an answer of a tebibyte and sends as much as is read.
+// hugeAnswer declares a response of one tebibyte and sends data until the client stops reading.
 func hugeAnswer(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	w.Header().Set("Content-Length", fmt.Sprint(1<<40))
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -188,7 +188,7 @@ func hugeAnswer(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	}
 }
 
-// packOf answers a fetch with a pack of any content.
+// packOf responds to a fetch with a pack of the given content.
 func packOf(parts ...[]byte) githost.Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -204,7 +204,7 @@ func packHeader(objects uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), objects)
 }
 
-// objectHeader begins an object of a type that is that large.
+// objectHeader returns the header of an object with this type and size.
 func objectHeader(kind byte, size uint64) []byte {
 	header := []byte{kind<<4 | byte(size&0x0f)}
 	for size >>= 4; size > 0; size >>= 7 {

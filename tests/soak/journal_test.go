@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// journal tells what happens, and keeps what the summary is made of.
+// journal logs events and collects the data of the summary.
 type journal struct {
 	began time.Time
 	seed  uint64
@@ -48,21 +48,21 @@ func (j *journal) say(format string, args ...any) {
 	fmt.Printf("%8s  %s\n", time.Since(j.began).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
-// count counts what happens often.
+// count counts frequent events.
 func (j *journal) count(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.counts[fmt.Sprintf(format, args...)]++
 }
 
-// took keeps how long something took.
+// took records a duration.
 func (j *journal) took(what string, duration time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.times[what] = append(j.times[what], duration)
 }
 
-// violation fails the test in the end.
+// violation fails the test at its end.
 func (j *journal) violation(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	j.say("VIOLATION: %s", text)
@@ -77,7 +77,7 @@ func (j *journal) violated() []string {
 	return slices.Clone(j.violations)
 }
 
-// summarize prints what was counted and measured.
+// summarize prints the counts and durations.
 func (j *journal) summarize() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -93,7 +93,7 @@ func (j *journal) summarize() {
 	}
 }
 
-// crew is some who do things at the same time, until they are dismissed.
+// crew is a group of goroutines that work until they are dismissed.
 type crew struct {
 	context.Context
 	*journal
@@ -106,17 +106,17 @@ func newCrew(ctx context.Context, j *journal) *crew {
 	return &crew{Context: ctx, journal: j, dismissed: cancel}
 }
 
-// dismiss has all come to an end of what they do, and waits for it.
+// dismiss stops the crew and waits for it.
 func (c *crew) dismiss() {
 	c.dismissed()
 	c.all.Wait()
 }
 
-// send has one more do something once.
+// send runs do once in a new goroutine.
 func (c *crew) send(do func(context.Context)) { c.all.Go(func() { do(c) }) }
 
-// every has one more do something again and again, with pauses of random length. What fails, as much does while the API
-// server is away, is counted.
+// every runs do repeatedly in a new goroutine, with pauses of random length. It counts errors, because many calls fail
+// while the API server is down.
 func (c *crew) every(what string, least, most time.Duration, do func(context.Context, *rand.Rand) error) {
 	r := c.random(what)
 	c.send(func(ctx context.Context) {
@@ -128,14 +128,14 @@ func (c *crew) every(what string, least, most time.Duration, do func(context.Con
 	})
 }
 
-// random is one for each purpose, that follows from the seed.
+// random returns a generator for a purpose, derived from the seed.
 func (j *journal) random(purpose string) *rand.Rand {
 	hash := fnv.New64a()
 	fmt.Fprint(hash, purpose)
 	return rand.New(rand.NewPCG(j.seed, hash.Sum64()))
 }
 
-// pause waits, and reports whether ctx goes on.
+// pause waits, and reports whether ctx is still active.
 func pause(ctx context.Context, r *rand.Rand, least, most time.Duration) bool {
 	timer := time.NewTimer(least + time.Duration(r.Int64N(int64(most-least)+1)))
 	defer timer.Stop()
@@ -147,7 +147,7 @@ func pause(ctx context.Context, r *rand.Rand, least, most time.Duration) bool {
 	}
 }
 
-// insist tries until it succeeds or ctx ends.
+// insist retries until do succeeds or ctx ends.
 func insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
@@ -162,7 +162,7 @@ func insist(ctx context.Context, do func() error) error {
 	}
 }
 
-// within waits until something is so, and returns what it was like at the end of the wait if it is not.
+// within waits until so returns nil. On timeout, it returns the last error.
 func within(ctx context.Context, most time.Duration, so func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

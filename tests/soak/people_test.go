@@ -43,11 +43,11 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/playground"
 )
 
-// patience is how long anything may take that has to happen, while parts are killed all the time.
+// patience is the timeout of everything that must happen while controllers are being killed.
 const patience = 5 * time.Minute
 
-// work has people do what they do in good times: they merge and approve what waits for them, and what is merged or
-// notified is deployed.
+// work starts the usual work of people: they merge and approve what waits for them, and deploy what is merged or
+// notified.
 func (w *world) work(c *crew) {
 	w.accepted.deploy = func(p *pipeline, env, revision string) {
 		c.send(func(ctx context.Context) { w.deploy(ctx, p, env, revision) })
@@ -58,7 +58,7 @@ func (w *world) work(c *crew) {
 	c.every("approve", time.Second, 3*time.Second, w.approve)
 }
 
-// hurry has people do what brings unrest: release, turn gates, change their minds.
+// hurry starts disruptive work of people: they release, turn gates, and close pull requests.
 func (w *world) hurry(c *crew) {
 	c.every("release", 500*time.Millisecond, 3*time.Second, func(ctx context.Context, r *rand.Rand) error {
 		return w.release(ctx, w.pipelines[r.IntN(len(w.pipelines))])
@@ -84,14 +84,14 @@ func (w *world) hurry(c *crew) {
 	})
 }
 
-// release has the first environment of a Pipeline run a new revision.
+// release makes the first environment of a Pipeline run a new revision.
 func (w *world) release(ctx context.Context, p *pipeline) error {
 	w.count("release")
 	revision := p.next()
 	return within(ctx, patience, func(ctx context.Context) error { return p.targets[0].deploy(ctx, w.Client, revision) })
 }
 
-// commit changes what the gated sources are fetched from.
+// commit changes the repository of the gated sources.
 func (w *world) commit() error {
 	_, err := w.github.CommitFiles(repositoryOwner, "held", "main", map[string]string{"version": time.Now().String()}, "Change")
 	return err
@@ -105,7 +105,7 @@ func (w *world) turn(ctx context.Context, namespace, name string, closed bool) e
 	return w.Client.Patch(ctx, gate, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"closed":%t}}`, closed)))
 }
 
-// deploy has an environment run a revision that was promoted into it, which takes a moment.
+// deploy makes an environment run a promoted revision, after a short delay.
 func (w *world) deploy(ctx context.Context, p *pipeline, env, revision string) {
 	if pause(ctx, w.random(p.name+env+revision), 0, 3*time.Second) {
 		_ = insist(ctx, func() error { return p.target(env).deploy(ctx, w.Client, revision) })
@@ -114,7 +114,7 @@ func (w *world) deploy(ctx context.Context, p *pipeline, env, revision string) {
 
 var trailer = regexp.MustCompile(`(?m)^Sluice-(Pipeline|Environment|Revision): (.*?)\r?$`)
 
-// madeFor tells what a pull request promotes.
+// madeFor returns what a pull request promotes.
 func (w *world) madeFor(pull githost.PullRequest) (p *pipeline, env, revision string) {
 	said := map[string]string{}
 	for _, found := range trailer.FindAllStringSubmatch(pull.Body, -1) {
@@ -128,7 +128,7 @@ func (w *world) madeFor(pull githost.PullRequest) (p *pipeline, env, revision st
 	return p, said["Environment"], said["Revision"]
 }
 
-// repositories are the names of those on the Git host that is well.
+// repositories returns the names of the repositories on the healthy Git host.
 func (w *world) repositories() []string {
 	var names []string
 	for _, p := range w.pipelines {
@@ -139,7 +139,8 @@ func (w *world) repositories() []string {
 	return names
 }
 
-// tendPulls merges some of the pull requests, and has deployed what was merged. It keeps what it has seen.
+// tendPulls merges some of the pull requests and deploys what was merged. It remembers the pull requests that it has
+// seen.
 func (w *world) tendPulls(c *crew, r *rand.Rand, seen map[string]bool) error {
 	first := func(format string, args ...any) bool {
 		key := fmt.Sprintf(format, args...)
@@ -167,7 +168,7 @@ func (w *world) tendPulls(c *crew, r *rand.Rand, seen map[string]bool) error {
 				c.send(func(ctx context.Context) { w.deployMerged(ctx, p, env) })
 			}
 			if pull.State == "open" && p.pullRequest == "" && r.IntN(3) == 0 {
-				// It may conflict until Sluice has renewed it.
+				// It may conflict until Sluice renews it.
 				_, _ = w.github.Merge(repositoryOwner, repository, pull.Number)
 			}
 		}
@@ -175,7 +176,7 @@ func (w *world) tendPulls(c *crew, r *rand.Rand, seen map[string]bool) error {
 	return nil
 }
 
-// deployMerged deploys what the base branch says, which a later merge may have changed.
+// deployMerged deploys the version on the base branch, which a later merge may have changed.
 func (w *world) deployMerged(ctx context.Context, p *pipeline, env string) {
 	version, err := p.version(env)
 	if err != nil {
@@ -185,8 +186,7 @@ func (w *world) deployMerged(ctx context.Context, p *pipeline, env string) {
 	w.deploy(ctx, p, env, version)
 }
 
-// tookTo keeps how long the first promotion of a revision has taken to be there. Only those that wait for nobody are
-// compared.
+// tookTo records how long the first promotion of a revision took. Only promotions that wait for nobody are compared.
 func (w *world) tookTo(p *pipeline, env, revision string, then time.Time) {
 	how := "pull request"
 	if p.host == nil {
@@ -226,7 +226,7 @@ func (w *world) mergeFleet() error {
 	return nil
 }
 
-// approve approves what waits for it.
+// approve approves promotions that wait for approval.
 func (w *world) approve(ctx context.Context, r *rand.Rand) error {
 	var pipelines pipelinesv1.PipelineList
 	if err := w.Client.List(ctx, &pipelines); err != nil {
@@ -248,7 +248,7 @@ func (w *world) approve(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// askForLook ends the wait for the next attempt of a Pipeline on a hostile host.
+// askForLook requests a reconciliation, so a Pipeline on a hostile host makes its next attempt now.
 func (w *world) askForLook(ctx context.Context, r *rand.Rand) error {
 	obj := &pipelinesv1.Pipeline{}
 	p := w.anyDoomed(r)
@@ -257,7 +257,7 @@ func (w *world) askForLook(ctx context.Context, r *rand.Rand) error {
 	return client.IgnoreNotFound(w.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// replace deletes a Pipeline on a hostile host, which has to be gone in time all the same, and makes it again.
+// replace deletes a Pipeline on a hostile host and creates it again. The deletion must not take too long.
 func (w *world) replace(ctx context.Context, r *rand.Rand) error {
 	p := w.anyDoomed(r)
 	obj := &pipelinesv1.Pipeline{}
@@ -282,9 +282,9 @@ func (w *world) anyDoomed(r *rand.Rand) *pipeline {
 	return doomed[r.IntN(len(doomed))]
 }
 
-// freeze closes the gate of the sources for a while. Once it holds them they must publish nothing new.
+// freeze closes the gate of the sources for a while. Once they are held, they must not publish anything new.
 func (w *world) freeze(ctx context.Context, r *rand.Rand) error {
-	// What was begun is brought to its end.
+	// A freeze is always completed.
 	going := context.WithoutCancel(ctx)
 	for _, gate := range []string{"held", playground.GateName} {
 		if err := insist(ctx, func() error { return w.turn(going, "flux-system", gate, true) }); err != nil {
@@ -309,7 +309,8 @@ func (w *world) freeze(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// heldBack returns nil once all sources are held for their current generation, and what each has published by then.
+// heldBack returns nil once all sources are held for their current generation, and records the revision that each has
+// published.
 func (w *world) heldBack(ctx context.Context, published map[string]string) error {
 	for _, name := range w.gated() {
 		source, err := w.source(ctx, name)
@@ -324,7 +325,7 @@ func (w *world) heldBack(ctx context.Context, published map[string]string) error
 	return nil
 }
 
-// expectUnchanged expects that no source has published anything else than it had.
+// expectUnchanged expects that no source has published another revision.
 func (w *world) expectUnchanged(ctx context.Context, published map[string]string) {
 	for name, before := range published {
 		var now *source
@@ -340,7 +341,7 @@ func (w *world) expectUnchanged(ctx context.Context, published map[string]string
 	}
 }
 
-// promotionToken tells promotions by notification apart.
+// promotionToken identifies a promotion by notification.
 type promotionToken struct{ pipeline, env, revision, token string }
 
 // acceptances counts the notifications that notification-controller accepts.
@@ -353,7 +354,7 @@ type acceptances struct {
 	counts map[promotionToken]int
 }
 
-// before passes events on to notification-controller, even if who sends them has died meanwhile.
+// before forwards events to notification-controller, even if the sender has died meanwhile.
 func (a *acceptances) before(address string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -377,7 +378,7 @@ func (a *acceptances) before(address string) http.Handler {
 	})
 }
 
-// take counts an event if it is one of a promotion.
+// take counts the event if it is about a promotion.
 func (a *acceptances) take(body []byte) {
 	var event struct {
 		Reason   string

@@ -27,35 +27,35 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// environments are those of each Pipeline, in order, each with one target in the namespace of the same name.
+// environments are the environments of each Pipeline, in order. Each has one target, in the namespace of the same name.
 var environments = []string{"soak-dev", "soak-staging", "soak-prod"}
 
-// pipeline is one Pipeline. Its application has its name, which no other has.
+// pipeline is a Pipeline. Its application has the same name, which is unique.
 type pipeline struct {
 	namespace, name string
-	// host holds its repository; nil if it promotes by notification.
+	// host has its repository. It is nil if the Pipeline promotes by notification.
 	host *githost.Server
-	// repository is the name of its repository, which it may share.
+	// repository is the name of its repository, which Pipelines may share.
 	repository string
-	// secret of the host.
+	// secret is the name of the host's Secret.
 	secret string
 	// settings are other fields of the promotion and of its pull requests.
 	promotion, pullRequest string
-	// clusterRefs are those of the targets, by their environment.
+	// clusterRefs are the clusterRefs of the targets, by environment.
 	clusterRefs map[string]string
-	// doomed is one that need not get anywhere: its host or its leaf cluster is hostile.
+	// doomed is true if its host or its leaf cluster is hostile, so it need not make progress.
 	doomed  bool
 	targets []*target
 
 	mu sync.Mutex
-	// versions counts the revisions that its first environment has run, each later than the ones before.
+	// versions counts the revisions that its first environment has run. Each is later than the ones before.
 	versions int
 	released map[string]time.Time // by revision
 }
 
 func (p *pipeline) String() string { return p.namespace + "/" + p.name }
 
-// next names the next revision of the application.
+// next returns the next revision of the application.
 func (p *pipeline) next() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *pipeline) next() string {
 	return revision
 }
 
-// since tells for how long a revision has been there.
+// since returns how long ago a revision was released.
 func (p *pipeline) since(revision string, then time.Time) (time.Duration, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *pipeline) since(revision string, then time.Time) (time.Duration, bool) 
 	return then.Sub(at), known
 }
 
-// target returns that of an environment.
+// target returns the target of an environment.
 func (p *pipeline) target(environment string) *target {
 	for i, name := range environments {
 		if name == environment {
@@ -86,7 +86,7 @@ func (p *pipeline) target(environment string) *target {
 	return nil
 }
 
-// file is where the versions of the application are written in its repository. Those who share one share the file.
+// file returns the file with the application's versions. Pipelines with the same repository share it.
 func (p *pipeline) file(environment string) string {
 	if p.repository == p.name {
 		return environment + ".yaml"
@@ -94,14 +94,14 @@ func (p *pipeline) file(environment string) string {
 	return "all.yaml"
 }
 
-// line is where the version in an environment is written in the file.
+// line returns the line with the version for an environment.
 func (p *pipeline) line(environment, version string) string {
 	return fmt.Sprintf("%s: %s # {\"$promotion\": \"%s:%s:%s\"}\n", p.key(environment), version, p.namespace, p.name, environment)
 }
 
 func (p *pipeline) key(environment string) string { return p.name + "-" + environment }
 
-// version reads the version in an environment from the repository.
+// version returns the version for an environment in the repository.
 func (p *pipeline) version(environment string) (string, error) {
 	content, err := p.host.ReadFile(repositoryOwner, p.repository, "main", p.file(environment))
 	if err != nil {
@@ -141,7 +141,7 @@ spec:
 `, p.namespace, p.name, kustomizeAPI, envs.String(), p.promotion, strategy)
 }
 
-// healthyPipelines are those of a tenant whose hosts and clusters are well, or get well again.
+// healthyPipelines returns Pipelines of a tenant whose hosts and clusters work, or recover.
 func (w *world) healthyPipelines(tenant string) []*pipeline {
 	var all []*pipeline
 	add := func(name string, p *pipeline) {
@@ -168,7 +168,7 @@ func (w *world) healthyPipelines(tenant string) []*pipeline {
 	return all
 }
 
-// doomedPipelines are those on hostile hosts, and on clusters that never answer.
+// doomedPipelines returns Pipelines on hostile hosts, and on clusters that never respond.
 func (w *world) doomedPipelines(tenant string) []*pipeline {
 	var all []*pipeline
 	for _, h := range hostilities() {

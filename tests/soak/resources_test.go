@@ -37,15 +37,15 @@ import (
 const (
 	sampleInterval = 5 * time.Second
 
-	// memoryLimit of the containers, in config/.
+	// memoryLimit is the memory limit of the containers in config/.
 	memoryLimit = 1 << 30
-	// warmUp is the part of a process' life, one in so many, that is not compared.
+	// warmUp is the divisor for the first part of a process' life, which is not compared.
 	warmUp = 4
-	// fewest is how many samples have to be in each third that is compared.
+	// fewest is the minimum number of samples in each compared third.
 	fewest = 6
 )
 
-// margins are what the median of the last third may exceed that of the first third by: a factor, and then an amount.
+// margins limit the growth of the median from the first third to the last: by a factor, and then by an amount.
 var margins = []struct {
 	what   string
 	of     func(sample) float64
@@ -57,22 +57,22 @@ var margins = []struct {
 	{"file descriptors", func(s sample) float64 { return s.descriptors }, 1.2, 32},
 }
 
-// sample is what a process has in use at a moment.
+// sample is the resource use of a process at one time.
 type sample struct {
 	at                              time.Time
-	started                         float64 // the process, in seconds since 1970
+	started                         float64 // of the process, in seconds since 1970
 	memory, goroutines, descriptors float64
-	// peak is the most memory that the process has had.
+	// peak is the maximum memory of the process.
 	peak  float64
 	leads bool
 }
 
-// age of the process.
+// age returns the age of the process.
 func (s sample) age() time.Duration {
 	return s.at.Sub(time.Unix(int64(s.started), 0)).Round(time.Second)
 }
 
-// scrape reads what a controller tells Prometheus of itself.
+// scrape reads a controller's own metrics.
 func scrape(ctx context.Context, p *localcluster.Process) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -111,7 +111,7 @@ func scrape(ctx context.Context, p *localcluster.Process) (sample, error) {
 	return s, cmp.Or(lines.Err(), ctx.Err())
 }
 
-// peakMemory is the most memory that a process has had, as Linux tells it.
+// peakMemory returns the maximum memory of a process, as reported by Linux.
 func peakMemory(pid int) float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -130,7 +130,7 @@ func peakMemory(pid int) float64 {
 type gauge struct {
 	*world
 	samples map[*replica][]sample
-	// peak is the most memory that any replica has had, by its controller.
+	// peak is the maximum memory of any replica, by controller.
 	peak map[string]float64
 }
 
@@ -162,7 +162,7 @@ func (g *gauge) sample(ctx context.Context) {
 		g.samples[r] = append(g.samples[r], s)
 		g.peak[r.controller] = max(g.peak[r.controller], s.peak)
 		if s.peak > memoryLimit {
-			// The kernel would have done so.
+			// The kernel would have killed it.
 			g.violation("%s is killed at %.0f MiB, more than its container may have", r.Name, s.peak/(1<<20))
 			_ = r.kill()
 		}
@@ -185,13 +185,13 @@ func (g *gauge) print() {
 	}
 }
 
-// diskUse is the size of the files that a process has below a directory. What earlier ones of that name have left
-// behind isn't counted: a container begins with the same number each time, and clears that away.
+// diskUse returns the size of a process' files below a directory. Files of its predecessors are not counted: a
+// container always has the same process ID, and removes them at its start.
 func diskUse(dir string, pid int) float64 {
 	var size float64
 	_ = filepath.WalkDir(filepath.Join(dir, fmt.Sprintf("sluice-git-%d", pid)), func(_ string, entry os.DirEntry, err error) error {
 		if err != nil {
-			return nil // gone meanwhile
+			return nil // it has ended
 		}
 		if info, err := entry.Info(); err == nil && !entry.IsDir() {
 			size += float64(info.Size())
@@ -201,8 +201,8 @@ func diskUse(dir string, pid int) float64 {
 	return size
 }
 
-// compare expects that what the controllers have in use has not grown between two times: in the longest life that each
-// has had there.
+// compare expects that the resource use of each controller did not grow between two times. It compares the longest life
+// of each.
 func (g *gauge) compare(from, to time.Time) {
 	fmt.Printf("\nFirst and last third of the steady part (medians), and the most that the last may be:\n")
 	for _, r := range g.controllers {
@@ -227,14 +227,13 @@ func (g *gauge) compare(from, to time.Time) {
 	}
 }
 
-// life is a process, in one of its roles: what a leader has in use can't be compared with what it had in use before it
-// led.
+// life identifies a process in one role, because a process uses more once it is the leader.
 type life struct {
 	started float64
 	leads   bool
 }
 
-// longestLife returns the samples of the life that has the most of them between two times.
+// longestLife returns the samples of the life with the most samples between two times.
 func longestLife(samples []sample, from, to time.Time) []sample {
 	lives := map[life][]sample{}
 	var longest []sample

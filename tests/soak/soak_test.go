@@ -16,9 +16,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package soak has Sluice at work for an hour, with hostile Git hosts, leaf clusters that come and go, and processes
-// that are killed at random. In the end nothing was promoted twice, nothing was lost, and the controllers hold no more
-// than at the beginning. It is run by `make soak`; DURATION and SEED change what they say.
+// Package soak runs Sluice for an hour with hostile Git hosts, leaf clusters that fail and recover, and processes that
+// are killed at random. At the end, nothing was promoted twice, nothing was lost, and the controllers use no more
+// resources than at the beginning. Run it with `make soak`. Set its duration and seed with DURATION and SEED.
 package soak
 
 import (
@@ -31,8 +31,8 @@ import (
 	"time"
 )
 
-// TestSoak has three parts. In the first and the last, controllers are killed all the time; in the one between, which
-// is the longest, they are not, so that what they have in use can be compared. All other trouble goes on.
+// TestSoak has three parts. In the first and the last one, controllers are killed. In the middle one, which is the
+// longest, they are not, so their resource use can be compared. All other failures happen in all parts.
 func TestSoak(t *testing.T) {
 	duration, seed := settings(t)
 	j := newJournal(seed)
@@ -65,7 +65,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// storm has controllers killed and frozen for a while.
+// storm kills and freezes controllers for a while.
 func (w *world) storm(ctx context.Context, name string, duration time.Duration) {
 	w.say("%s, for %s", name, duration)
 	storm := newCrew(ctx, w.journal)
@@ -74,7 +74,7 @@ func (w *world) storm(ctx context.Context, name string, duration time.Duration) 
 	pause(storm, w.random(name), duration, duration)
 }
 
-// replaceControllers replaces all replicas in good order, so that they are of the same age.
+// replaceControllers replaces all replicas in order, so they have the same age.
 func (w *world) replaceControllers() {
 	for _, r := range w.controllers {
 		r.killed.Store(true)
@@ -84,7 +84,7 @@ func (w *world) replaceControllers() {
 	}
 }
 
-// expectEnd expects that all gets where it belongs once there is no more trouble, and a last revision does as well.
+// expectEnd expects that everything settles once the failures stop, and that a last revision is promoted everywhere.
 func (w *world) expectEnd(ctx context.Context) {
 	w.say("no more trouble")
 	for _, tenant := range tenants {
@@ -110,8 +110,7 @@ func (w *world) expectEnd(ctx context.Context) {
 	w.expectNoPanics()
 }
 
-// settings come from the environment: how long the soak takes, without start and end, and the seed of all that is
-// random.
+// settings reads the duration, without start and end, and the seed from the environment.
 func settings(t *testing.T) (time.Duration, uint64) {
 	duration, err := time.ParseDuration(cmp.Or(os.Getenv("DURATION"), "1h"))
 	if err != nil {

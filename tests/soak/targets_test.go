@@ -34,18 +34,18 @@ import (
 
 var kustomizeAPI = kustomizev1.GroupVersion.String()
 
-// target is an application that nobody reconciles: it runs what it is told to. It is a suspended Kustomization.
+// target is a suspended Kustomization. The test writes its status.
 type target struct {
 	namespace, name string
-	// leaf is the cluster that it is in; nil for the management cluster.
+	// leaf is the target's cluster. It is nil for the management cluster.
 	leaf *leafserver.Server
 
-	mu sync.Mutex // guards the field below, and orders writes
-	// revision is what it runs, when it is left alone.
+	mu sync.Mutex // guards revision, and orders writes
+	// revision is the revision that it runs between disruptions.
 	revision string
 }
 
-// deploy has the target run a revision from now on.
+// deploy sets the target's revision.
 func (t *target) deploy(ctx context.Context, in client.Client, revision string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *target) deploy(ctx context.Context, in client.Client, revision string) 
 	return t.put(ctx, in, revision, metav1.ConditionTrue)
 }
 
-// restore has the target be what it is when it is left alone.
+// restore restores the target after a disruption.
 func (t *target) restore(ctx context.Context, in client.Client) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,8 @@ func (t *target) runs() string {
 	return t.revision
 }
 
-// flap makes it something else for some seconds: not ready, gone, or, if that starts no run, on a revision of its own.
+// flap disrupts the target for some seconds: it is not ready, missing, or on another revision. The first environment's
+// revision stays, because that would start a run.
 func (t *target) flap(ctx context.Context, in client.Client, r *rand.Rand, first bool) error {
 	choices := 3
 	if first {

@@ -33,12 +33,12 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// replica is a process that is started again whenever it ends, as a kubelet does it.
+// replica is a process that is restarted whenever it ends, as by a kubelet.
 type replica struct {
 	*localcluster.Process
-	// controller is which of Sluice's controllers it is; empty if none.
+	// controller is the name of Sluice's controller. It is empty for other processes.
 	controller string
-	// killed tells that its next end is no surprise.
+	// killed is true if the test causes its next end.
 	killed atomic.Bool
 	frozen atomic.Bool
 }
@@ -48,8 +48,8 @@ func (r *replica) kill() error {
 	return r.Kill()
 }
 
-// keep starts a process again until the crew is dismissed. One of Sluice's that ends by itself is a violation, unless
-// it has lost its lease.
+// keep restarts a process until the crew is dismissed. It is a violation if one of Sluice's controllers ends by itself,
+// unless it has lost its lease.
 func (w *world) keep(c *crew, r *replica) {
 	c.send(func(ctx context.Context) {
 		for {
@@ -83,7 +83,7 @@ func (w *world) explain(r *replica) {
 	}
 }
 
-// keepAll keeps all processes but those of the control plane itself.
+// keepAll keeps all processes running, except those of the control plane.
 func (w *world) keepAll(c *crew) {
 	for _, name := range []string{"source-controller", "kustomize-controller", "notification-controller", "kube-controller-manager"} {
 		w.flux = append(w.flux, &replica{Process: w.Cluster.Process(name)})
@@ -93,7 +93,7 @@ func (w *world) keepAll(c *crew) {
 	}
 }
 
-// harm has controllers killed and frozen.
+// harm kills and freezes controllers.
 func (w *world) harm(c *crew) {
 	c.every("kill a controller", 5*time.Second, 25*time.Second, func(_ context.Context, r *rand.Rand) error {
 		return w.killReplica(c, w.controllers[r.IntN(len(w.controllers))])
@@ -103,7 +103,7 @@ func (w *world) harm(c *crew) {
 	})
 }
 
-// trouble has everything fail that Sluice's controllers depend on.
+// trouble causes failures of everything that Sluice's controllers depend on.
 func (w *world) trouble(c *crew) {
 	c.every("kill a controller of Flux", 30*time.Second, 2*time.Minute, func(_ context.Context, r *rand.Rand) error {
 		victim := w.flux[r.IntN(2)]
@@ -115,8 +115,7 @@ func (w *world) trouble(c *crew) {
 	c.every("trouble a leaf cluster", 5*time.Second, 20*time.Second, w.troubleLeaf)
 }
 
-// killReplica kills a controller with SIGKILL. Of a leader, it is measured how long it takes until there is another
-// one.
+// killReplica kills a controller with SIGKILL. For a leader, it measures the time until another one leads.
 func (w *world) killReplica(c *crew, r *replica) error {
 	wasLeader := w.leads(c, r)
 	w.count("SIGKILL of a %s", r.controller)
@@ -130,8 +129,7 @@ func (w *world) killReplica(c *crew, r *replica) error {
 	return nil
 }
 
-// freezeReplica stops a controller in the middle of what it does, for longer than it may lead without a sign of life,
-// and has it go on.
+// freezeReplica stops a controller at any point for longer than its lease lasts, and resumes it.
 func (w *world) freezeReplica(ctx context.Context, c *crew, r *replica) error {
 	pid := r.PID()
 	if pid == 0 || r.frozen.Swap(true) {
@@ -150,7 +148,7 @@ func (w *world) freezeReplica(ctx context.Context, c *crew, r *replica) error {
 	return syscall.Kill(pid, syscall.SIGCONT)
 }
 
-// awaitLeader measures in the background how long it takes until some replica leads that has not begun before.
+// awaitLeader measures in the background how long it takes until a replica becomes the leader.
 func (w *world) awaitLeader(c *crew, controller, what string) {
 	began := time.Now()
 	c.send(func(ctx context.Context) {
@@ -177,8 +175,7 @@ func (w *world) leads(ctx context.Context, r *replica) bool {
 	return err == nil && sample.leads
 }
 
-// restartAPIServer kills the API server and starts it again. Of what etcd has seen, each second time nothing is left
-// but what there is.
+// restartAPIServer kills the API server and restarts it. Every second time, etcd's history is compacted.
 func (w *world) restartAPIServer(ctx context.Context, r *rand.Rand) error {
 	server := w.Cluster.Process("kube-apiserver")
 	w.count("SIGKILL of kube-apiserver")
@@ -195,7 +192,7 @@ func (w *world) restartAPIServer(ctx context.Context, r *rand.Rand) error {
 	return insist(context.WithoutCancel(ctx), func() error { return server.Start(context.WithoutCancel(ctx)) })
 }
 
-// troubleHost has one request fail at the Git host that is well, be it carried out or not.
+// troubleHost makes one request fail at the healthy Git host, before or after it has taken effect.
 func (w *world) troubleHost(_ context.Context, r *rand.Rand) error {
 	requests := []struct{ method, path string }{
 		{http.MethodPost, createPull}, {http.MethodGet, "/pulls"}, {http.MethodPost, `/git-receive-pack$`}, {"", infoRefs},
@@ -214,10 +211,10 @@ func (w *world) troubleHost(_ context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// troubleLeaf does something to a leaf cluster for some seconds.
+// troubleLeaf disrupts a leaf cluster for some seconds.
 func (w *world) troubleLeaf(ctx context.Context, r *rand.Rand) error {
 	leaf := w.leaves[r.IntN(len(w.leaves))]
-	leaf.server.Requests() // need not be kept
+	leaf.server.Requests() // discards the recorded requests
 	ways := []struct {
 		name        string
 		begin, stop func() error

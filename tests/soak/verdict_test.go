@@ -40,8 +40,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/playground"
 )
 
-// settling is how long all may take to get where it belongs once there is no more trouble. A promotion that has failed
-// some times waits for minutes until its next attempt.
+// settling is the time limit for everything to settle after the failures have stopped. A promotion that has failed
+// several times waits minutes for its next attempt.
 const settling = 15 * time.Minute
 
 // source is a gated source.
@@ -52,7 +52,7 @@ func (w *world) source(ctx context.Context, name string) (*source, error) {
 	return s, w.Client.Get(ctx, playground.InFluxNamespace(name), &s.GitRepository)
 }
 
-// revision is what the source has published; empty if nothing.
+// revision returns the published revision, or "" if there is none.
 func (s *source) revision() string {
 	if s.Status.Artifact == nil {
 		return ""
@@ -67,11 +67,11 @@ func (s *source) gatesOpen(status metav1.ConditionStatus) bool {
 	return condition != nil && condition.Status == status && condition.ObservedGeneration == s.Generation
 }
 
-// gated names the sources that have gates.
+// gated returns the names of the gated sources.
 func (w *world) gated() []string { return append(slices.Clone(w.sources), "app-prod") }
 
-// expectSettled expects that nothing was lost: each Pipeline that is well gets its revision everywhere, or stands where
-// a person has closed its pull request.
+// expectSettled expects that nothing was lost: each healthy Pipeline has promoted its revision everywhere, or stops
+// where someone closed its pull request.
 func (w *world) expectSettled(ctx context.Context, what string) {
 	began := time.Now()
 	for _, p := range w.pipelines {
@@ -115,7 +115,7 @@ func (w *world) settled(ctx context.Context, p *pipeline) error {
 	}
 }
 
-// expectReleased expects that all sources have published what there is.
+// expectReleased expects that all sources have published the newest revision.
 func (w *world) expectReleased(ctx context.Context) {
 	head, err := w.github.Branches(repositoryOwner, "held")
 	if err != nil {
@@ -138,7 +138,7 @@ func (w *world) expectReleased(ctx context.Context) {
 	}
 }
 
-// expectNoDoubles expects that there is one pull request for a promotion, on whichever host: no revision comes twice.
+// expectNoDoubles expects one pull request for each promotion on each host: no revision is promoted twice.
 func (w *world) expectNoDoubles() {
 	hosts := []*githost.Server{w.github}
 	for _, host := range w.hostile {
@@ -156,7 +156,7 @@ func (w *world) expectNoDoubles() {
 		for _, pull := range pulls {
 			promotion := pull.Head
 			if p.doomed {
-				// Once it was replaced, the same revision is promoted anew.
+				// A Pipeline that was replaced promotes the same revision again.
 				promotion += started.FindString(pull.Body)
 			}
 			if seen[promotion] {
@@ -168,7 +168,7 @@ func (w *world) expectNoDoubles() {
 	w.expectNoDoublesOfPlayground()
 }
 
-// started is when a promotion was found to be needed, in the body of its pull request.
+// started matches the time of a promotion in the body of its pull request.
 var started = regexp.MustCompile(`Sluice-Started: \S+`)
 
 func (w *world) expectNoDoublesOfPlayground() {
@@ -191,7 +191,7 @@ func (w *world) expectNoDoublesOfPlayground() {
 	}
 }
 
-// expectPlaygroundSettled expects that the application, which Flux really deploys, runs one version everywhere.
+// expectPlaygroundSettled expects that the application that Flux deploys runs one version everywhere.
 func (w *world) expectPlaygroundSettled(ctx context.Context) {
 	err := within(ctx, settling, func(ctx context.Context) error {
 		var versions []string
@@ -213,7 +213,7 @@ func (w *world) expectPlaygroundSettled(ctx context.Context) {
 	}
 }
 
-// expectNoPanics expects that no controller has ended in a panic, nor run into one that it survived.
+// expectNoPanics expects that no controller has panicked, even if it recovered.
 func (w *world) expectNoPanics() {
 	for _, r := range w.controllers {
 		log, err := os.ReadFile(r.LogPath)

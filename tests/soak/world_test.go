@@ -38,48 +38,48 @@ import (
 )
 
 var (
-	// tenants are namespaces with Pipelines that have to get on.
+	// tenants are namespaces with healthy Pipelines.
 	tenants = []string{"team-a", "team-b"}
-	// doomedTenants are namespaces with Pipelines whose hosts and clusters are hostile.
+	// doomedTenants are namespaces with Pipelines on hostile hosts and clusters.
 	doomedTenants = []string{"mallory-a", "mallory-b"}
 )
 
 const (
-	// leaves is how many leaf clusters come and go.
+	// leaves is the number of leaf clusters that fail and recover.
 	leaves = 3
-	// held is how many sources the gate of the sources holds, besides that of the playground.
+	// held is the number of sources of the gate, in addition to the source of the playground.
 	held = 8
 )
 
-// world is the playground with much more in it: two replicas of each controller, many Pipelines of several tenants,
-// hostile hosts and leaf clusters.
+// world extends the playground: two replicas of each controller, many Pipelines of several tenants, hostile hosts and
+// leaf clusters.
 type world struct {
 	*playground.Playground
 	*journal
 
-	// github is a Git host that is well.
+	// github is a healthy Git host.
 	github *githost.Server
-	// hostile are those that aren't, by the name of what they do.
+	// hostile are the hostile hosts, by the name of their behaviour.
 	hostile map[string]*githost.Server
 	leaves  []*leaf
-	// nowhere is a leaf cluster that never answers.
+	// nowhere is a leaf cluster that never responds.
 	nowhere *leafserver.Line
 	// controllers are the replicas of Sluice's controllers.
 	controllers []*replica
-	// flux are Flux's controllers, and what else is started again when it has ended.
+	// flux are Flux's controllers and other processes that are restarted.
 	flux      []*replica
 	pipelines []*pipeline
 	accepted  *acceptances
 	sources   []string
 }
 
-// leaf is a leaf cluster at the end of a line.
+// leaf is a leaf cluster behind a line that can fail.
 type leaf struct {
 	server *leafserver.Server
 	line   *leafserver.Line
 }
 
-// start starts the world, up to where all Pipelines are there and nothing has happened yet.
+// start starts the world and returns when all Pipelines exist.
 func start(ctx context.Context, t *testing.T, journal *journal) *world {
 	g := NewWithT(t)
 	ctrl.SetLogger(logr.Discard())
@@ -107,7 +107,7 @@ func start(ctx context.Context, t *testing.T, journal *journal) *world {
 	return w
 }
 
-// startHosts starts the Git hosts. They end before the world does.
+// startHosts starts the Git hosts. They stop before the world does.
 func (w *world) startHosts(t *testing.T) {
 	g := NewWithT(t)
 	var err error
@@ -139,8 +139,7 @@ func (w *world) startLeaves(t *testing.T) {
 	t.Cleanup(func() { g.Expect(w.nowhere.Close()).To(Succeed()) })
 }
 
-// startReplicas runs two replicas of each controller, in place of the playground's, with leader election as config/ has
-// it.
+// startReplicas replaces each controller of the playground with two replicas, with leader election as in config/.
 func (w *world) startReplicas(ctx context.Context, t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(w.GateController.Stop()).To(Succeed())
@@ -163,7 +162,7 @@ func (w *world) startReplicas(ctx context.Context, t *testing.T) {
 	}
 }
 
-// makePipelines makes the tenants with their Secrets, gates, applications and Pipelines.
+// makePipelines creates the tenants with their Secrets, gates, applications and Pipelines.
 func (w *world) makePipelines(ctx context.Context, t *testing.T) {
 	g := NewWithT(t)
 	for _, namespace := range environments {
@@ -185,7 +184,7 @@ func (w *world) makePipelines(ctx context.Context, t *testing.T) {
 	group.Wait()
 }
 
-// makeTenant makes a namespace, with a gate and the Secrets of all hosts and clusters.
+// makeTenant creates a namespace with a gate and the Secrets of all hosts and clusters.
 func (w *world) makeTenant(ctx context.Context, tenant string) error {
 	var manifests strings.Builder
 	add := func(format string, args ...any) { fmt.Fprintf(&manifests, "---\n"+format+"\n", args...) }
@@ -206,7 +205,7 @@ func (w *world) makeTenant(ctx context.Context, tenant string) error {
 	return w.Cluster.Apply(ctx, []byte(manifests.String()))
 }
 
-// seedRepositories makes the repositories of all Pipelines, with the versions in them that their applications run.
+// seedRepositories creates the repositories of all Pipelines, with the current versions of their applications.
 func (w *world) seedRepositories() error {
 	files := map[*githost.Server]map[string]map[string]string{} // by host, repository and path
 	for _, p := range w.pipelines {
@@ -242,7 +241,7 @@ func (w *world) seedRepositories() error {
 	return nil
 }
 
-// makePipeline makes a Pipeline with its applications, which all run the same.
+// makePipeline creates a Pipeline with its applications, which all run the same revision.
 func (w *world) makePipeline(ctx context.Context, p *pipeline) error {
 	for _, env := range environments {
 		t := &target{namespace: env, name: p.name}
@@ -261,7 +260,7 @@ func (w *world) makePipeline(ctx context.Context, p *pipeline) error {
 	return w.apply(ctx, "%s", p.manifest())
 }
 
-// makeSources makes sources that all name one gate.
+// makeSources creates sources that all refer to one gate.
 func (w *world) makeSources(ctx context.Context, t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(w.github.AddRepository(repositoryOwner, "held")).To(Succeed())
