@@ -341,6 +341,12 @@ spec:
 		reconcile(ctx, "closed", "once more", meta.ForceRequestAnnotation)
 		Eventually(ctx, record("closed", "two")).Should(haveState("created"))
 		Expect(opened("closed")()).To(Equal(2))
+
+		By("asking while the pull request is open, which the flux command waits for")
+		Expect(run(ctx, "flux", "pipeline", "reconcile", "closed", "--force")).To(MatchRegexp(`pipeline closed is reconciled: two: .* waits for pull request .*/3 to be merged`))
+		pulls, err := github.PullRequests(owner, "closed")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pulls).To(HaveExactElements(HaveField("State", "closed"), HaveField("State", "closed"), HaveField("State", "open")))
 	})
 
 	It("is found again by a controller that was killed before it could record it", func(ctx SpecContext) {
