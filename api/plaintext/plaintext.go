@@ -26,6 +26,9 @@ import (
 // Invisible characters are removed: control sequences of terminals, and characters that hide text or change its reading
 // order.
 func Line(text string) string {
+	if isLine(text) {
+		return text
+	}
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || unicode.IsSpace(r) {
 			return r
@@ -35,8 +38,23 @@ func Line(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
+// isLine reports whether Line changes nothing of the text, if it is ASCII as most texts are. It allocates nothing.
+func isLine(text string) bool {
+	space := true
+	for _, c := range []byte(text) {
+		if c < ' ' || c > '~' || c == ' ' && space {
+			return false
+		}
+		space = c == ' '
+	}
+	return !space || text == ""
+}
+
 // Cut returns at most most characters of text, followed by an ellipsis if it was longer.
 func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most]) + "…"
 	}

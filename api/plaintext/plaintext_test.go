@@ -25,6 +25,11 @@ import (
 func TestLine(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"text of any script is kept", "Größe 生产 🚀 (a/b: \"c\")", "Größe 生产 🚀 (a/b: \"c\")"},
+		{"a line of ASCII is kept", "gate a is closed (INC-1)", "gate a is closed (INC-1)"},
+		{"spaces at the beginning and the end are left out", " a  b ", "a b"},
+		{"only spaces are nothing", "  ", ""},
+		{"nothing stays nothing", "", ""},
+		{"the last character of ASCII is invisible", "a\x7fb", "ab"},
 		{"lines become one", " a\r\nb\tc\u2028d \u00a0 e\n", "a b c d e"},
 		{"escape sequences lose what makes them one", "\x1b[2Ja\x1b]0;title\x07b\u009b1mc", "[2Ja]0;titleb1mc"},
 		{"a carriage return does not overwrite what is before it", "ready\rbroken", "ready broken"},

@@ -84,7 +84,7 @@ var errTooLarge = fmt.Errorf("the Pipeline and its status would exceed %d KiB: "
 // refuse returns a plan without an action for a Pipeline that is too large. It reduces the status to what must be kept:
 // the last promotion into each environment.
 func refuse(world World, why error) Plan {
-	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
+	p := newPlanner(world)
 	p.takeRequests()
 	status := &p.pipeline.Status
 	status.Revision = ""

@@ -110,7 +110,7 @@ type Plan struct {
 	RequeueAfter time.Duration
 }
 
-// planner is the state of planning. Its pipeline is a copy, whose status becomes the plan's.
+// planner is the state of planning. Its pipeline has its own copy of the status, which becomes the plan's.
 type planner struct {
 	World
 	pipeline *pipelinesv1.Pipeline
@@ -130,6 +130,12 @@ type planner struct {
 	wake      time.Time
 }
 
+func newPlanner(world World) *planner {
+	pipeline := *world.Pipeline
+	pipeline.Status = *world.Pipeline.Status.DeepCopy()
+	return &planner{World: world, pipeline: &pipeline}
+}
+
 // Next plans from the world.
 func Next(world World) Plan {
 	// The API server keeps whole seconds. A record's start has to survive that, since it identifies the promotion.
@@ -138,7 +144,7 @@ func Next(world World) Plan {
 	if err := CheckSize(world.Pipeline); err != nil {
 		return refuse(world, err)
 	}
-	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
+	p := newPlanner(world)
 	p.takeRequests()
 	p.showTargets()
 	p.followPullRequests()
@@ -175,7 +181,7 @@ func AwaitChores(world World) pipelinesv1.PipelineStatus {
 
 // standStill returns the status of a Pipeline for which nothing is planned.
 func standStill(world World, why standing) pipelinesv1.PipelineStatus {
-	p := &planner{World: world, pipeline: world.Pipeline.DeepCopy()}
+	p := newPlanner(world)
 	p.setReady(why.because(pipelinesv1.TooManyApprovalsReason))
 	return p.pipeline.Status
 }

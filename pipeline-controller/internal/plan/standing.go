@@ -223,11 +223,12 @@ func (p *planner) setReady(s standing) {
 }
 
 func (p *planner) setOrRemove(conditionType string, present bool, s standing) {
-	if present {
+	switch {
+	case present:
 		p.setCondition(conditionType, metav1.ConditionTrue, s)
-		return
+	case apimeta.FindStatusCondition(p.pipeline.Status.Conditions, conditionType) != nil:
+		apimeta.RemoveStatusCondition(&p.pipeline.Status.Conditions, conditionType)
 	}
-	apimeta.RemoveStatusCondition(&p.pipeline.Status.Conditions, conditionType)
 }
 
 func (p *planner) setCondition(conditionType string, status metav1.ConditionStatus, s standing) {
