@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package apiproxy stands between a controller and its API server. A test can interrupt what the controller watches,
-// and do something in the very moment of one of its requests: the same ones each time.
+// Package apiproxy is a proxy between a controller and its API server. A test can interrupt watches, or act at a chosen
+// request of the controller. Both are reproducible.
 package apiproxy
 
 import (
@@ -37,29 +37,29 @@ import (
 // Requests selects requests of the controller.
 type Requests func(*http.Request) bool
 
-// Proxy forwards requests to an API server, with the credentials that they come with.
+// Proxy forwards requests to an API server with their own credentials.
 type Proxy struct {
 	front   *httptest.Server
 	forward http.Handler
 
 	mu sync.Mutex // guards what is below
-	// before is what happens before the first request that it is for; nil while nothing is asked for.
+	// before is called before the next request that it selects. It is nil if nothing is requested.
 	before func(*http.Request)
 	isFor  Requests
-	// reads are the reads that are under way, with what ends them.
+	// reads are the reads in progress, with the functions that cancel them.
 	reads map[*http.Request]*read
-	// cut selects the reads that don't get through; nil while all do. The channel is closed when they do again.
+	// cut selects the reads that are blocked. It is nil if none are. The channel is closed when they continue.
 	cut  Requests
 	mend chan struct{}
 }
 
-// read is one that is under way.
+// read is a read in progress.
 type read struct {
 	end   context.CancelFunc
 	ended chan struct{}
 }
 
-// Start forwards to the API server of a configuration.
+// Start starts a proxy for the API server of a configuration.
 func Start(config *rest.Config) (*Proxy, error) {
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	if err != nil {
@@ -78,7 +78,7 @@ func Start(config *rest.Config) (*Proxy, error) {
 	}}
 	p.front = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
 	p.front.Config.ErrorLog = silent
-	// A client sends its token over nothing but TLS.
+	// Clients send tokens over TLS only.
 	p.front.StartTLS()
 	return p, nil
 }
@@ -96,16 +96,15 @@ func (p *Proxy) Close() {
 	p.front.Close()
 }
 
-// Before has do happen before the first request of those that are selected is forwarded, once.
+// Before calls do once, before the next selected request is forwarded.
 func (p *Proxy) Before(requests Requests, do func(*http.Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.isFor, p.before = requests, do
 }
 
-// Interrupt ends the reads that are selected, and returns when the controller hears nothing of them any more. As after
-// a restart of the API server, no watch can go on where it stood: what is watched has to be listed anew, which waits
-// for Resume.
+// Interrupt ends the selected reads, and returns when none is in progress. As after a restart of the API server, no
+// watch can be resumed: the controller must list again, which waits for Resume.
 func (p *Proxy) Interrupt(requests Requests) {
 	p.mu.Lock()
 	p.cut, p.mend = requests, make(chan struct{})
@@ -122,7 +121,7 @@ func (p *Proxy) Interrupt(requests Requests) {
 	}
 }
 
-// Resume lets all reads through again.
+// Resume unblocks all reads.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +158,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// takeBefore returns what is to happen before a request, and forgets it.
+// takeBefore returns the function to call before a request, and removes it.
 func (p *Proxy) takeBefore(r *http.Request) func(*http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,8 +170,7 @@ func (p *Proxy) takeBefore(r *http.Request) func(*http.Request) {
 	return before
 }
 
-// begin notes that a read is under way, and returns it with the context that ends it; or the channel to wait for
-// instead.
+// begin records a read and returns it with its context, or returns the channel to wait for.
 func (p *Proxy) begin(r *http.Request) (*http.Request, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,13 +190,13 @@ func (p *Proxy) finish(r *http.Request) {
 	delete(p.reads, r)
 }
 
-// goesOn reports whether a request is a watch that goes on where another one stood, and not one that lists first.
+// goesOn reports whether a request resumes a watch without a list.
 func goesOn(r *http.Request) bool {
 	query := r.URL.Query()
 	return query.Has("watch") && query.Get("sendInitialEvents") != "true"
 }
 
-// expired answers that the API server has forgotten where a watch stood.
+// expired responds that the resource version is too old.
 func expired(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusGone)

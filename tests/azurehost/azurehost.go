@@ -14,9 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package azurehost is a fake of the API of Azure DevOps Services for tests: one repository with its pull requests in
-// memory. It behaves as Azure DevOps does down to status codes, error bodies, pagination, and merges in the background.
-// It serves no Git.
+// Package azurehost is a fake of the API of Azure DevOps Services for tests: one repository with pull requests, in
+// memory. It imitates status codes, error bodies, pagination, and merges in the background. It does not serve Git.
 package azurehost
 
 import (
@@ -35,26 +34,26 @@ import (
 )
 
 const (
-	// Token is the one that the host takes.
+	// Token is the accepted token.
 	Token = "azd0-t0ken"
-	// collectionName, projectName and repositoryName are what is in the repository's address.
+	// collectionName, projectName and repositoryName are parts of the repository's address.
 	collectionName, projectName, repositoryName = "acme", "My Project", "fleet"
 	// Reviewer is the id of a user.
 	Reviewer = "d6245f20-2af8-44f4-9451-8107cb2767db"
 
-	// shownOfBody is how much of a description a list has.
+	// shownOfBody is the maximum length of a description in a list.
 	shownOfBody = 400
-	// longestBody is that of the longest description that is taken.
+	// longestBody is the maximum length of a description.
 	longestBody = 4000
 )
 
-// Server is an Azure DevOps.
+// Server is a fake Azure DevOps.
 type Server struct {
 	*pullhost.Host
 	api *api
 }
 
-// New starts an Azure DevOps.
+// New starts a server.
 func New() Server {
 	api := &api{newest: "7.1"}
 	return Server{api: api, Host: pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
@@ -77,12 +76,12 @@ func (s Server) Support(newest string) {
 	s.Change(func(*pullhost.Repository) { s.api.newest = newest })
 }
 
-// FailMerges has merges fail in the background, with this status, until it is called with "".
+// FailMerges makes merges fail in the background with this status, until it is called with "".
 func (s Server) FailMerges(mergeStatus string) {
 	s.Change(func(*pullhost.Repository) { s.api.failing = mergeStatus })
 }
 
-// Check tries out the merges of all open pull requests, which the host does in the background.
+// Check tries the merges of all open pull requests, as the host does in the background.
 func (s Server) Check() {
 	s.Change(func(r *pullhost.Repository) {
 		for _, pull := range r.Pulls("") {
@@ -91,12 +90,12 @@ func (s Server) Check() {
 	})
 }
 
-// RepositoryURL is what is cloned.
+// RepositoryURL returns the clone address.
 func (s Server) RepositoryURL() string {
 	return fmt.Sprintf("%s/%s/%s/_git/%s", s.URL(), collectionName, url.PathEscape(projectName), repositoryName)
 }
 
-// RateLimited answers as Azure DevOps does when a user has used too much.
+// RateLimited responds as Azure DevOps does to a user who has exceeded a limit.
 func RateLimited(retryAfter time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
@@ -108,8 +107,8 @@ func RateLimited(retryAfter time.Duration) http.HandlerFunc {
 	}
 }
 
-// SlowedDown carries nothing out either, but answers as Azure DevOps does shortly before it refuses: with a success,
-// and for how long it wants no requests.
+// SlowedDown does not carry out the request either. It responds as Azure DevOps does shortly before a limit: with
+// success, and with the time to wait.
 func SlowedDown(retryAfter time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
@@ -120,14 +119,14 @@ func SlowedDown(retryAfter time.Duration) http.HandlerFunc {
 type api struct {
 	address    string
 	repository *pullhost.Repository
-	// required is the status that a merge waits for, and reset whether it must be of an iteration.
+	// required is the status that merges require, and reset is true if it must be of an iteration.
 	required string
 	reset    bool
-	// newest is the newest version of the API, and failing what merges end with.
+	// newest is the newest version of the API, and failing the status with which merges fail.
 	newest, failing string
 }
 
-// failure is an answer that is not a success.
+// failure is an error response.
 type failure struct {
 	status        int
 	kind, message string
@@ -137,7 +136,7 @@ func refuse(status int, kind, format string, args ...any) *failure {
 	return &failure{status, kind, fmt.Sprintf(format, args...)}
 }
 
-// endpoint answers a request with a status and what is encoded as JSON.
+// endpoint handles a request. It returns a status and a body for JSON.
 type endpoint func(r *http.Request) (int, any, *failure)
 
 func (a *api) routes() http.Handler {
@@ -160,7 +159,7 @@ func (a *api) routes() http.Handler {
 
 func (a *api) serve(w http.ResponseWriter, r *http.Request, answer endpoint) {
 	if _, token, _ := r.BasicAuth(); token != Token {
-		// Who is not known is sent to a page for people, unless they say that they are none.
+		// Anonymous clients are redirected to a sign-in page, unless they suppress it.
 		if r.Header.Get("X-TFS-FedAuthRedirect") != "Suppress" {
 			http.Redirect(w, r, "https://signin.example.com/", http.StatusFound)
 			return
@@ -178,7 +177,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, answer endpoint) {
 		refused = refuse(http.StatusBadRequest, "VssVersionNotSpecifiedException",
 			"No api-version was supplied for the %q request. The version must be supplied either as part of the Accept header or as a query parameter.", r.Method)
 	case r.URL.Query().Get("api-version") > a.newest:
-		// Versions of one digit each compare as texts do.
+		// Versions of one digit each can be compared as strings.
 		refused = refuse(http.StatusBadRequest, "VssVersionOutOfRangeException",
 			"The requested REST API version of %s is out of range for this server. The latest REST API version this server supports is %s.", r.URL.Query().Get("api-version"), a.newest)
 	case project != projectName:
@@ -260,7 +259,7 @@ func (a *api) json(pull *pullhost.PullRequest) pullJSON {
 	case pull.Failure != "":
 		view.MergeStatus, view.MergeFailureMessage = pull.Failure, "TF402455: Pushes to this branch are not permitted; you must use a pull request to update this branch."
 	}
-	// Until it is completed, the last merge is a trial, if there is any: nobody finds its commit on a branch.
+	// Before completion, the last merge is a trial whose commit is on no branch.
 	switch {
 	case pull.State == pullhost.Merged:
 		view.LastMergeCommit = &commitJSON{pull.MergeCommit}
@@ -335,7 +334,7 @@ func (a *api) create(r *http.Request) (int, any, *failure) {
 	return http.StatusCreated, a.json(a.repository.Add(pull)), nil
 }
 
-// onPull finds the pull request that a request is about.
+// onPull finds the pull request of a request.
 func (a *api) onPull(answer func(*http.Request, *pullhost.PullRequest) (int, any, *failure)) endpoint {
 	return func(r *http.Request) (int, any, *failure) {
 		number, _ := strconv.Atoi(r.PathValue("number"))
@@ -347,7 +346,7 @@ func (a *api) onPull(answer func(*http.Request, *pullhost.PullRequest) (int, any
 	}
 }
 
-// get shows a pull request, and merges it behind the back of who asked for that before.
+// get returns a pull request. If a merge was requested before, it is carried out now.
 func (a *api) get(_ *http.Request, pull *pullhost.PullRequest) (int, any, *failure) {
 	view := a.json(pull)
 	switch {
@@ -379,7 +378,7 @@ func (a *api) update(r *http.Request, pull *pullhost.PullRequest) (int, any, *fa
 		if refused := a.mayComplete(pull, wanted.LastMergeSourceCommit.CommitID, wanted.CompletionOptions.MergeStrategy); refused != nil {
 			return 0, nil, refused
 		}
-		// A conflict is found in the background, and nobody is told.
+		// Conflicts are found in the background and not reported.
 		pull.Completing, pull.Method, pull.Failure = !a.repository.Conflicts(pull), wanted.CompletionOptions.MergeStrategy, ""
 	}
 	return http.StatusOK, a.json(pull), nil
@@ -403,8 +402,8 @@ func (a *api) mayComplete(pull *pullhost.PullRequest, head, strategy string) *fa
 	}
 }
 
-// satisfied reports whether the status that a merge waits for is there: the newest of its name, which is of no
-// iteration or of the newest.
+// satisfied reports whether the required status is set: the newest one of its name, of no iteration or of the newest
+// one.
 func (a *api) satisfied(pull *pullhost.PullRequest) bool {
 	for i := len(pull.Statuses) - 1; i >= 0; i-- {
 		if status := pull.Statuses[i]; status.Name == a.required && (status.Iteration == len(pull.Iterations) || status.Iteration == 0) {

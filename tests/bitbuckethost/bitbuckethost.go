@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package bitbuckethost is a fake of the API of Bitbucket Data Center for tests: one repository with its pull requests
-// in memory. It behaves as Bitbucket does down to status codes, error bodies and pagination. It serves no Git.
+// Package bitbuckethost is a fake of the API of Bitbucket Data Center for tests: one repository with pull requests, in
+// memory. It imitates status codes, error bodies and pagination. It does not serve Git.
 package bitbuckethost
 
 import (
@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// Token is that of a person.
+	// Token is the token of a person.
 	Token = "BBDC-t0ken"
 	// ProjectToken is that of the project. It may do what Token may, but not merge: a merge needs a person.
 	// https://confluence.atlassian.com/bitbucketserver086/http-access-tokens-1188782454.html
@@ -42,13 +42,13 @@ const (
 	Reviewer = pullhost.Known
 )
 
-// Server is a Bitbucket.
+// Server is a fake Bitbucket.
 type Server struct {
 	*pullhost.Host
 	api *api
 }
 
-// New starts a Bitbucket.
+// New starts a server.
 func New() Server {
 	api := &api{strategies: []string{"no-ff", "ff", "ff-only", "rebase-no-ff", "rebase-ff-only", "squash", "squash-ff-only"}}
 	return Server{api: api, Host: pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
@@ -63,17 +63,17 @@ func (s Server) RequireBuild(parent string) {
 	s.Change(func(*pullhost.Repository) { s.api.required = parent })
 }
 
-// Enable leaves the repository these merge strategies.
+// Enable enables only these merge strategies.
 func (s Server) Enable(strategies ...string) {
 	s.Change(func(*pullhost.Repository) { s.api.strategies = strategies })
 }
 
-// RepositoryURL is what is cloned.
+// RepositoryURL returns the clone address.
 func (s Server) RepositoryURL() string {
 	return fmt.Sprintf("%s/scm/%s/%s.git", s.URL(), strings.ToLower(projectName), repositoryName)
 }
 
-// RateLimited answers as Bitbucket does when a user has no token in the bucket.
+// RateLimited responds as Bitbucket does when the user's token bucket is empty.
 func RateLimited(retryAfter time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
@@ -86,12 +86,12 @@ func RateLimited(retryAfter time.Duration) http.HandlerFunc {
 type api struct {
 	address    string
 	repository *pullhost.Repository
-	// required is the parent of the builds that a merge waits for, and strategies those that are enabled.
+	// required is the parent of the required builds, and strategies are the enabled merge strategies.
 	required   string
 	strategies []string
 }
 
-// failure is an answer that is not a success.
+// failure is an error response.
 type failure struct {
 	status int
 	errors []map[string]any
@@ -107,7 +107,7 @@ func refuse(status int, exception, format string, args ...any) *failure {
 	return &failure{status, []map[string]any{{"context": nil, "message": fmt.Sprintf(format, args...), "exceptionName": name}}}
 }
 
-// endpoint answers a request with a status and what is encoded as JSON, nil for nothing.
+// endpoint handles a request. It returns a status and a body for JSON, or nil for none.
 type endpoint func(r *http.Request) (int, any, *failure)
 
 func (a *api) routes() http.Handler {
@@ -189,7 +189,7 @@ type pullJSON struct {
 	FromRef     refJSON        `json:"fromRef"`
 	ToRef       refJSON        `json:"toRef"`
 	Reviewers   []reviewerJSON `json:"reviewers"`
-	// Properties have the merge commit of one that was merged here.
+	// Properties have the merge commit if it was merged here.
 	Properties *propertiesJSON `json:"properties,omitempty"`
 	Links      struct {
 		Self []linkJSON `json:"self"`
@@ -330,7 +330,7 @@ func (a *api) create(r *http.Request) (int, any, *failure) {
 	return http.StatusCreated, a.json(a.repository.Add(pull)), nil
 }
 
-// onPull finds the pull request that a request is about.
+// onPull finds the pull request of a request.
 func (a *api) onPull(answer func(*http.Request, *pullhost.PullRequest) (int, any, *failure)) endpoint {
 	return func(r *http.Request) (int, any, *failure) {
 		number, _ := strconv.Atoi(r.PathValue("number"))
@@ -346,7 +346,7 @@ func (a *api) get(_ *http.Request, pull *pullhost.PullRequest) (int, any, *failu
 	return http.StatusOK, a.json(pull), nil
 }
 
-// mayChange refuses what is done to a pull request that has changed, or is no longer open.
+// mayChange rejects changes of a pull request that has changed or is closed.
 func mayChange(r *http.Request, pull *pullhost.PullRequest) *failure {
 	if pull.State != pullhost.Open {
 		return refuse(http.StatusConflict, "pull.IllegalPullRequestStateException", "This pull request has already been %s.", strings.ToLower(state(pull)))
@@ -403,7 +403,7 @@ func (a *api) comment(r *http.Request, pull *pullhost.PullRequest) (int, any, *f
 	return http.StatusCreated, map[string]any{"id": len(pull.Comments), "version": 0, "text": wanted.Text}, nil
 }
 
-// built reports whether the builds that a merge waits for are successful.
+// built reports whether the required builds are successful.
 func (a *api) built(commit string) bool {
 	newest := map[string]string{}
 	for _, status := range a.repository.Statuses[commit] {

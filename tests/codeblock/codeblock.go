@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package codeblock finds the fenced code blocks of pages in Markdown, so that tests can do what the pages say.
+// Package codeblock finds the fenced code blocks in Markdown pages, so tests can run them.
 package codeblock
 
 import "strings"
@@ -23,15 +23,15 @@ const fence = "```"
 
 // Block is a code block.
 type Block struct {
-	// Language is what stands behind the opening fence, such as yaml.
+	// Language is the info string of the opening fence, such as yaml.
 	Language string
 	// Line is the number of its first line in the page.
 	Line int
-	// Text is what it holds, without the indentation of its fence.
+	// Text is the content, without the indentation of the fence.
 	Text string
 }
 
-// In returns the code blocks of a page, in their order.
+// In returns the code blocks of a page, in order.
 func In(page string) []Block {
 	var found []Block
 	var open *Block

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package cosign signs what is in a registry as `cosign sign --key` does, in the format that all versions of cosign
-// verify: a manifest beside the signed one, whose tag has the digest of that.
+// Package cosign signs images in a registry as `cosign sign --key` does, in the format that all versions of cosign
+// verify: a manifest next to the signed one, with a tag that contains the digest.
 package cosign
 
 import (
@@ -38,23 +38,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Key signs.
+// Key is a signing key.
 type Key struct{ private *ecdsa.PrivateKey }
 
-// NewKey makes a key.
+// NewKey creates a key.
 func NewKey() (Key, error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	return Key{private}, err
 }
 
-// Public is what a Secret for the verification holds, under a key that ends in .pub.
+// Public returns the public key for a Secret that verifies signatures. Its name in the Secret must end in .pub.
 func (k Key) Public() ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(k.private.Public())
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), err
 }
 
-// Sign signs what a reference with a digest, HOST/PATH@sha256:…, names. The options are those of the requests to the
-// registry.
+// Sign signs a reference with a digest, HOST/PATH@sha256:…. The options apply to the requests to the registry.
 func (k Key) Sign(ctx context.Context, reference string, options ...remote.Option) error {
 	signed, err := name.NewDigest(reference)
 	if err != nil {

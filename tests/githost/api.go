@@ -29,14 +29,14 @@ import (
 
 const maxAPIBody = 1 << 20
 
-// request is one API request that may be carried out in one repository, which is locked meanwhile.
+// request is an API request for a repository. The repository is locked while it is handled.
 type request struct {
 	*http.Request
 	repo  *repository
 	token Token
 }
 
-// reply is a successful answer. Its body, encoded as JSON once the repository is unlocked, shares nothing with it.
+// reply is a success response. Its body is encoded after the repository is unlocked, so it shares no memory with it.
 type reply struct {
 	status int
 	header http.Header
@@ -74,7 +74,7 @@ func (s *Server) apiRoutes() http.Handler {
 	handle("POST /issues/{number}/labels", pullRequests, addLabels)
 
 	handle("POST /statuses/{sha}", commitStatuses, createStatus)
-	// A ref has slashes and is followed by more, which a pattern cannot say.
+	// A ref contains slashes and is followed by other segments, which a pattern can't express.
 	handle("GET /commits/{refAndWhat...}", commitStatuses, getCommitStatuses)
 
 	mux.HandleFunc("POST "+apiPrefix+"/app/installations/{installation}/access_tokens", s.createInstallationToken)
@@ -159,7 +159,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, token Token, resu
 	_, _ = w.Write(body)
 }
 
-// matches compares as RFC 9110 asks of If-None-Match: weakly.
+// matches is the weak comparison of If-None-Match in RFC 9110.
 func matches(ifNoneMatch, etag string) bool {
 	for candidate := range strings.SplitSeq(ifNoneMatch, ",") {
 		candidate = strings.TrimSpace(candidate)
@@ -202,7 +202,7 @@ type userJSON struct {
 
 func user(login string) userJSON { return userJSON{Login: login, Type: "User"} }
 
-// timestamp is a time as GitHub writes it: UTC, whole seconds, null for none.
+// timestamp is a time in GitHub's format: UTC in whole seconds, or null.
 func timestamp(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -210,7 +210,7 @@ func timestamp(t time.Time) *string {
 	return new(t.UTC().Format(time.RFC3339))
 }
 
-// nullable is null for an empty text.
+// nullable is null for an empty string.
 func nullable(text string) *string {
 	if text == "" {
 		return nil

@@ -32,35 +32,35 @@ import (
 )
 
 const (
-	// defaultTokenLifetime is that of an installation's token on GitHub.
+	// defaultTokenLifetime is the lifetime of an installation token on GitHub.
 	defaultTokenLifetime = time.Hour
-	// longestProof is the longest lifetime of an App's proof that GitHub accepts.
+	// longestProof is the maximum lifetime of an App's JSON web token on GitHub.
 	longestProof = 10 * time.Minute
 )
 
-// App is a GitHub App that is installed once.
+// App is a GitHub App with one installation.
 type App struct {
-	// ID and Installation are its numbers.
+	// ID and Installation are the IDs of the App and of its installation.
 	ID, Installation int64
 	// Owner installed the App: an organization, unless OwnerIsUser is set.
 	Owner       string
 	OwnerIsUser bool
-	// Key is the public half of the key that it proves itself with.
+	// Key is the public key of the App.
 	Key *rsa.PublicKey
-	// Repositories, each as owner/name, are those that it is installed in. Default: all.
+	// Repositories, each as owner/name, are the repositories of the installation. The default is all.
 	Repositories []string
-	// TokenLifetime is how long its tokens last. Default: an hour.
+	// TokenLifetime is the lifetime of its tokens. The default is an hour.
 	TokenLifetime time.Duration
 }
 
-// AddApp makes the App known, in place of an earlier one with the same installation.
+// AddApp adds an App, and replaces one with the same installation.
 func (s *Server) AddApp(app App) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.apps[app.Installation] = app
 }
 
-// RemoveToken makes a token that was added or issued unknown, as revoking it does.
+// RemoveToken revokes a token.
 func (s *Server) RemoveToken(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func errProof(message string) *apiError {
 	return &apiError{status: http.StatusUnauthorized, Message: message}
 }
 
-// findInstallation answers an App that proves to be itself with the installation of an owner.
+// findInstallation returns the installation of an owner to an authenticated App.
 func (s *Server) findInstallation(isUser bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		result, err := s.provenApp(r, func(app App) bool {
@@ -83,7 +83,7 @@ func (s *Server) findInstallation(isUser bool) http.HandlerFunc {
 	}
 }
 
-// createInstallationToken answers an App that proves to be itself with a token for its installation.
+// createInstallationToken returns an installation token to an authenticated App.
 func (s *Server) createInstallationToken(w http.ResponseWriter, r *http.Request) {
 	result, err := s.provenApp(r, func(app App) bool {
 		return strconv.FormatInt(app.Installation, 10) == r.PathValue("installation")
@@ -91,7 +91,7 @@ func (s *Server) createInstallationToken(w http.ResponseWriter, r *http.Request)
 	s.write(w, r, Token{}, result, err)
 }
 
-// provenApp has one of the Apps answered if the request proves to be of it.
+// provenApp calls the handler with the App that the request is authenticated as.
 func (s *Server) provenApp(r *http.Request, isMeant func(App) bool, answer func(App) (*reply, error)) (*reply, error) {
 	s.mu.Lock()
 	apps := slices.Collect(maps.Values(s.apps))
@@ -126,7 +126,7 @@ func (s *Server) issueToken(app App) (*reply, error) {
 	})
 }
 
-// verify returns why a JSON web token does not authenticate the App.
+// verify returns why a JSON web token does not authenticate the App, or "".
 func (a App) verify(proof string, now time.Time) error {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 {

@@ -22,17 +22,17 @@ import (
 	"slices"
 )
 
-// Call is one request that reached the host, to the API or from a Git client.
+// Call is a request to the API or from a Git client.
 type Call struct {
 	// Method is the HTTP method.
 	Method string
 	// Path is the escaped path with the query, such as /api/v3/repos/org/fleet/pulls?state=open.
 	Path string
-	// Status is what was answered; 0 if nothing was (yet): the connection was cut, or the request is still under way.
+	// Status is the response's status. It is 0 if there is none yet, or if the connection was cut.
 	Status int
 }
 
-// Calls returns all requests so far in the order in which they arrived, those that a Rule answered included.
+// Calls returns all requests in order of arrival, including those that a Rule answered.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ import (
 	"time"
 )
 
-// newCertificates makes a certificate authority, returned in PEM, and a certificate of it for the loopback addresses.
+// newCertificates creates a certificate authority, returned in PEM, and a certificate for the loopback addresses.
 func newCertificates() ([]byte, tls.Certificate, error) {
 	now := time.Now()
 	ca := &x509.Certificate{

@@ -105,7 +105,7 @@ func listLabels(r *request) (*reply, error) {
 	return listOf(r, labels(pull.Labels))
 }
 
-// addLabels takes {"labels": […]} or, as go-github sends it, the list alone. A label that is unknown comes into being.
+// addLabels accepts {"labels": […]}, or the list alone as go-github sends it. Missing labels are created.
 func addLabels(r *request) (*reply, error) {
 	pull, err := r.pull()
 	if err != nil {
@@ -140,7 +140,7 @@ func requestReviewers(r *request) (*reply, error) {
 	if err := r.decode(&wanted); err != nil {
 		return nil, err
 	}
-	// One that is refused has all refused.
+	// If one is rejected, all are.
 	if !r.repo.areCollaborators(wanted.Reviewers) || r.repo.teams != nil && !containsAll(r.repo.teams, wanted.TeamReviewers) {
 		return nil, errUnprocessable("Reviews may only be requested from collaborators. "+
 			"One or more of the users or teams you specified is not a collaborator of the %s repository.", r.repo.fullName())

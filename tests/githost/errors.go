@@ -24,7 +24,7 @@ import (
 
 const docsURL = "https://docs.github.com/rest"
 
-// apiError is an answer that is not a success.
+// apiError is an error response.
 type apiError struct {
 	status           int
 	Message          string
@@ -32,7 +32,7 @@ type apiError struct {
 	DocumentationURL string
 }
 
-// fieldError says what of a request was refused.
+// fieldError names the rejected part of a request.
 type fieldError struct {
 	Resource string `json:"resource,omitempty"`
 	Code     string `json:"code"`

@@ -27,13 +27,13 @@ import (
 	"time"
 )
 
-// Always as the number of times makes a Rule hold until it is removed.
+// Always is the number of times for a Rule that applies until it is removed.
 const Always = -1
 
-// Fault is what happens to a request in place of, or after, its being carried out.
+// Fault replaces the handling of a request, or follows it.
 type Fault func(w http.ResponseWriter, r *http.Request, carryOut http.Handler)
 
-// Rule is a Fault in place. Its methods may be called from many goroutines.
+// Rule is an active Fault. Its methods are safe for concurrent use.
 type Rule struct {
 	method string
 	path   *regexp.Regexp
@@ -44,9 +44,9 @@ type Rule struct {
 	hits int
 }
 
-// FailNext makes the next requests, as many as times says, that have the method (any, if empty) and a Call.Path that
-// pathRegexp matches anywhere, end in the fault. Where several rules match, the first one placed counts. It panics if
-// pathRegexp is not a regular expression.
+// FailNext applies the fault to the next requests, up to the number of times, with the method (any if empty) and a
+// Call.Path that matches pathRegexp anywhere. If several rules match, the oldest one applies. It panics if pathRegexp
+// is not valid.
 func (s *Server) FailNext(method, pathRegexp string, times int, fault Fault) *Rule {
 	rule := &Rule{method: method, path: regexp.MustCompile(pathRegexp), fault: fault, left: times}
 	s.mu.Lock()
@@ -55,14 +55,14 @@ func (s *Server) FailNext(method, pathRegexp string, times int, fault Fault) *Ru
 	return rule
 }
 
-// Hits returns how many requests the rule has failed.
+// Hits returns the number of requests that the rule has failed.
 func (r *Rule) Hits() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hits
 }
 
-// Remove makes the rule match nothing more.
+// Remove disables the rule.
 func (r *Rule) Remove() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Server) injectFaults(next http.Handler) http.Handler {
 	})
 }
 
-// Respond answers with the status, header and body, and does not carry the request out.
+// Respond sends the status, header and body, without handling the request.
 func Respond(status int, header http.Header, body string) Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		maps.Copy(w.Header(), header)
@@ -109,15 +109,14 @@ func Respond(status int, header http.Header, body string) Fault {
 	}
 }
 
-// CutBefore breaks the connection off at the start of the answer, without having carried the request out.
+// CutBefore closes the connection without handling the request.
 func CutBefore() Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		cut(w)
 	}
 }
 
-// CutAfter carries the request out and then breaks the connection off at the start of the answer: the client can't know
-// that what it asked for has happened.
+// CutAfter handles the request, and then closes the connection without a response. The client can't know the outcome.
 func CutAfter() Fault {
 	return func(w http.ResponseWriter, r *http.Request, carryOut http.Handler) {
 		carryOut.ServeHTTP(discardResponse{}, r)
@@ -125,8 +124,8 @@ func CutAfter() Fault {
 	}
 }
 
-// cut sends the first line of an answer and closes the connection. Were it closed without a byte, curl, which git uses,
-// and the Transport of net/http would take it for one that had gone idle and ask again by themselves.
+// cut sends the first line of a response and closes the connection. Without this line, curl, which git uses, and
+// net/http's Transport would treat the connection as idle and retry.
 func cut(w http.ResponseWriter) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -136,10 +135,10 @@ func cut(w http.ResponseWriter) {
 	_ = connection.Close()
 }
 
-// Unauthorized is GitHub's answer to a token that is wrong, revoked or expired.
+// Unauthorized is GitHub's response to a wrong, revoked or expired token.
 func Unauthorized() Fault { return respondError(errBadCredentials(), nil) }
 
-// Forbidden is GitHub's answer to a token that lacks a permission.
+// Forbidden is GitHub's response to a token that lacks a permission.
 func Forbidden() Fault { return respondError(errForbidden(), nil) }
 
 // SecondaryRateLimit is GitHub's response to a client that sends too many requests: 403 with Retry-After. As on GitHub,
@@ -162,7 +161,7 @@ func TooManyRequests(retryAfter time.Duration) Fault {
 	}, secondaryLimitHeader(retryAfter))
 }
 
-// InternalServerError is a 500 with a body that is not JSON, as it comes from a proxy in front of a Git host.
+// InternalServerError is a 500 without JSON, as from a proxy in front of a Git host.
 func InternalServerError() Fault {
 	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
 	return Respond(http.StatusInternalServerError, header, "<html><body>Whoa there! Something went wrong.</body></html>\n")
@@ -186,7 +185,7 @@ func secondaryLimitHeader(retryAfter time.Duration) http.Header {
 	return header
 }
 
-// discardResponse is where the answer to a request goes whose connection is about to be cut.
+// discardResponse discards the response to a request whose connection is cut afterwards.
 type discardResponse struct{}
 
 func (discardResponse) Header() http.Header            { return http.Header{} }

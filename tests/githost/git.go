@@ -30,7 +30,7 @@ import (
 
 const maxGitBody = 1 << 30
 
-// Push is one push that moved refs.
+// Push is a push that moved refs.
 type Push struct {
 	// Login is the user who pushed.
 	Login string
@@ -42,12 +42,12 @@ type Push struct {
 type RefUpdate struct {
 	// Ref is its full name.
 	Ref string
-	// Old and New are the objects before and after; empty if there was none.
+	// Old and New are the objects before and after the move, or empty.
 	Old, New string
 }
 
-// Pushes returns the pushes of Git clients that moved a ref, in their order. What came through the API, or from a
-// person (CommitFiles and the like), is not one.
+// Pushes returns the pushes of Git clients that moved a ref, in order. It does not include changes through the API or
+// by functions such as CommitFiles.
 func (s *Server) Pushes(owner, name string) ([]Push, error) {
 	repo, err := s.repository(owner, name)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, service, path 
 	s.backend(token.Login).ServeHTTP(w, backend)
 }
 
-// backendRequest makes of a client's request the one that git's backend takes: with the path on disk, without the
-// credential, and of a known length, since CGI knows no chunks.
+// backendRequest converts a client's request for git's CGI backend: with the path on disk, without the credential, and
+// with a known length, because CGI does not support chunks.
 func (s *Server) backendRequest(w http.ResponseWriter, r *http.Request, path string) (*http.Request, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxGitBody))
 	if err != nil {

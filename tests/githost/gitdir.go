@@ -29,14 +29,14 @@ import (
 	"time"
 )
 
-// gitTimeout limits one git command. Importing the largest repositories of the tests takes a fraction of it.
+// gitTimeout limits a git command. Imports of the largest test repositories are much faster.
 const gitTimeout = 5 * time.Minute
 
 const noObject = "0000000000000000000000000000000000000000"
 
 var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// isolatedGitEnv keeps the configuration of the machine and of its user out of the host's repositories.
+// isolatedGitEnv ignores the Git configuration of the machine and the user.
 func isolatedGitEnv(home string) []string {
 	return []string{
 		"HOME=" + home,
@@ -47,15 +47,14 @@ func isolatedGitEnv(home string) []string {
 	}
 }
 
-// gitDir is a bare repository, worked on by git's plumbing. It takes no locks: what must not interleave, its user
-// orders.
+// gitDir is a bare repository that uses git's plumbing commands. It has no locks. Its users must serialize changes.
 type gitDir struct {
 	path    string
 	gitPath string
 	env     []string
 }
 
-// gitConfig allows clients what GitHub allows them. A collection of garbage in the background would outlive Close.
+// gitConfig allows the same as GitHub. A background garbage collection would outlive Close.
 const gitConfig = `
 [http]
 	receivepack = true
@@ -84,7 +83,7 @@ func (g *gitDir) init() error {
 	return errors.Join(err, config.Close())
 }
 
-// run returns what the git command printed, without its last newline.
+// run returns the output of a git command without the last newline.
 func (g *gitDir) run(args ...string) (string, error) {
 	return g.command(g.path, nil, nil, args...)
 }
@@ -109,13 +108,13 @@ func (g *gitDir) output(dir string, env []string, input []byte, args ...string) 
 	return stdout.Bytes(), nil
 }
 
-// answersNo reports whether a git command that answers by its exit status said no, rather than failed.
+// answersNo reports whether a git command returned the exit status for no, not an error.
 func answersNo(err error) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == 1
 }
 
-// refs returns what the refs under the prefix point at, by their name without it.
+// refs returns the objects of the refs below the prefix, by name without the prefix.
 func (g *gitDir) refs(prefix string) (map[string]string, error) {
 	output, err := g.run("for-each-ref", "--format=%(objectname) %(refname)", prefix)
 	if err != nil {
@@ -129,14 +128,14 @@ func (g *gitDir) refs(prefix string) (map[string]string, error) {
 	return refs, nil
 }
 
-// updateRef moves a ref from one object to another; noObject as from creates it and as to deletes it. It fails if the
-// ref is not where from says.
+// updateRef moves a ref from one object to another. With noObject as from, it creates the ref. With noObject as to, it
+// deletes it. It fails if the ref is not at from.
 func (g *gitDir) updateRef(ref, from, to string) error {
 	_, err := g.run("update-ref", "--no-deref", ref, to, from)
 	return err
 }
 
-// commit returns the commit that a branch, a tag, a ref or a full SHA names, and false if there is none.
+// commit returns the commit of a branch, tag, ref or full SHA, and false if there is none.
 func (g *gitDir) commit(name string) (string, bool) {
 	candidates := []string{"refs/heads/" + name, "refs/tags/" + name, "refs/" + name}
 	if fullSHA.MatchString(name) || strings.HasPrefix(name, "refs/") {
@@ -150,7 +149,7 @@ func (g *gitDir) commit(name string) (string, bool) {
 	return "", false
 }
 
-// objectType returns what kind of object a full SHA names, and false if there is none.
+// objectType returns the type of an object, by full SHA, and false if there is none.
 func (g *gitDir) objectType(sha string) (string, bool) {
 	if !fullSHA.MatchString(sha) {
 		return "", false
@@ -159,12 +158,12 @@ func (g *gitDir) objectType(sha string) (string, bool) {
 	return kind, err == nil
 }
 
-// file returns the bytes of a file in a commit.
+// file returns the content of a file in a commit.
 func (g *gitDir) file(commit, path string) ([]byte, error) {
 	return g.output(g.path, nil, nil, "cat-file", "blob", commit+":"+path)
 }
 
-// contains reports whether the commit is part of the history of another.
+// contains reports whether the commit is in the history of another.
 func (g *gitDir) contains(history, commit string) (bool, error) {
 	_, err := g.run("merge-base", "--is-ancestor", commit, history)
 	if answersNo(err) {
@@ -190,7 +189,7 @@ func identityOf(login string) identity {
 	return identity{name: login, email: login + "@users.noreply.github.com"}
 }
 
-// commitTree makes a commit; authorDate is in any form git reads, empty for now.
+// commitTree creates a commit. authorDate has any format that git reads. If it is empty, the current time is used.
 func (g *gitDir) commitTree(tree string, parents []string, message string, author identity, authorDate string) (string, error) {
 	args := []string{"commit-tree", tree}
 	for _, parent := range parents {
@@ -215,8 +214,7 @@ func (g *gitDir) mergeTree(ours, theirs string) (string, bool, error) {
 	return tree, err == nil, err
 }
 
-// importFiles adds one commit, with the files changed or added, to a branch that is at parent; empty for a first
-// commit.
+// importFiles adds a commit with changed or new files to a branch at parent. parent is empty for the first commit.
 func (g *gitDir) importFiles(branch, parent string, files map[string]string, message string, author identity) error {
 	var stream bytes.Buffer
 	data := func(text string) { fmt.Fprintf(&stream, "data %d\n%s\n", len(text), text) }

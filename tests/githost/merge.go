@@ -24,7 +24,7 @@ import (
 	"strings"
 )
 
-// mergeMessage is what a client wants the merge's commit to say; empty is GitHub's default.
+// mergeMessage is the message of the merge commit that a client requests. If it is empty, it is GitHub's default.
 type mergeMessage struct{ title, body string }
 
 var (
@@ -73,7 +73,7 @@ func mergePull(r *request) (*reply, error) {
 	})
 }
 
-// merge moves the base branch to where the head is merged into it.
+// merge merges the head into the base branch.
 func (r *repository) merge(p *pullRequest, method string, message mergeMessage, by string) error {
 	notAllowed := func(message string) error { return &apiError{status: http.StatusMethodNotAllowed, Message: message} }
 	if p.State != open {
@@ -98,7 +98,7 @@ func (r *repository) merge(p *pullRequest, method string, message mergeMessage, 
 	return r.sync(by)
 }
 
-// mergeCommit makes the commit that the base would move to.
+// mergeCommit creates the commit that the base moves to.
 func (r *repository) mergeCommit(p *pullRequest, method string, message mergeMessage) (string, error) {
 	switch method {
 	case "merge":
@@ -132,7 +132,8 @@ func (r *repository) mergedTree(p *pullRequest, parents []string, message mergeM
 	return r.git.commitTree(tree, parents, text, identityOf(p.Author), "")
 }
 
-// squashMessage is GitHub's: of one commit its own message, of many the pull request's title over a list of theirs.
+// squashMessage is GitHub's default: the message of a single commit, or the title of the pull request and a list of
+// messages.
 func (r *repository) squashMessage(p *pullRequest) (mergeMessage, error) {
 	commits, err := r.commits(p, "--no-merges")
 	if err != nil {
@@ -157,14 +158,14 @@ func (r *repository) squashMessage(p *pullRequest) (mergeMessage, error) {
 	return mergeMessage{title: fmt.Sprintf("%s (#%d)", title, p.Number), body: strings.TrimSpace(body)}, nil
 }
 
-// commits returns the head's commits that the base lacks, the oldest first.
+// commits returns the commits of the head that the base lacks, oldest first.
 func (r *repository) commits(p *pullRequest, filters ...string) ([]string, error) {
 	args := append([]string{"rev-list", "--reverse", "--topo-order"}, filters...)
 	output, err := r.git.run(append(args, p.BaseSHA+".."+p.HeadSHA)...)
 	return strings.Fields(output), err
 }
 
-// rebase repeats the head's commits on top of the base, and returns the last one.
+// rebase applies the head's commits on top of the base and returns the last one.
 func (r *repository) rebase(p *pullRequest) (string, error) {
 	merges, err := r.commits(p, "--merges")
 	if err != nil {

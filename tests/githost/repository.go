@@ -24,7 +24,7 @@ import (
 
 const defaultBranch = "main"
 
-// repository is a bare Git repository with what GitHub knows about it.
+// repository is a bare Git repository with GitHub's data about it.
 type repository struct {
 	id          int64
 	owner, name string
@@ -37,9 +37,9 @@ type repository struct {
 	pulls    []*pullRequest    // by number, which is the index + 1
 	statuses map[string][]Status
 	pushes   []Push
-	// collaborators are the logins of those who can be asked for a review; nil for anyone.
+	// collaborators are the logins of possible reviewers. If it is nil, everyone is one.
 	collaborators []string
-	// teams are those that can be asked for a review; nil for all. noDrafts refuses drafts.
+	// teams are possible reviewers. If it is nil, all teams are. noDrafts rejects drafts.
 	teams    []string
 	noDrafts bool
 }
@@ -50,8 +50,8 @@ func (r *repository) apiURL() string { return r.host + apiPrefix + "/repos/" + r
 
 func (r *repository) htmlURL() string { return r.host + "/" + r.fullName() }
 
-// lock locks the repository and brings it up to date with what was done in the bare repository itself. It stays
-// unlocked if it fails.
+// lock locks the repository and syncs it with changes that were made in the bare repository. It stays unlocked on
+// error.
 func (r *repository) lock() error {
 	r.mu.Lock()
 	if err := r.sync(person); err != nil {
@@ -61,8 +61,8 @@ func (r *repository) lock() error {
 	return nil
 }
 
-// sync draws from where someone moved the branches what GitHub draws from a push: pull requests follow their branches,
-// and are merged or closed with them.
+// sync updates pull requests after their branches have moved, as GitHub does after a push: it moves, merges or closes
+// them.
 func (r *repository) sync(by string) error {
 	branches, err := r.git.refs("refs/heads/")
 	if err != nil {

@@ -43,7 +43,7 @@ import (
 
 const apiPrefix = "/api/v3"
 
-// Server is one Git host. Its methods may be called from many goroutines.
+// Server is a Git host. Its methods are safe for concurrent use.
 type Server struct {
 	dir     string
 	gitPath string
@@ -63,8 +63,8 @@ type Server struct {
 	rules        []*Rule
 }
 
-// New starts a Git host on a free port of the loopback interface, with a certificate authority of its own, no
-// repository and no token. Its repositories are in a temporary directory, which Close removes.
+// New starts a Git host without repositories and tokens on a free loopback port, with its own certificate authority.
+// Its repositories are in a temporary directory that Close removes.
 func New() (*Server, error) {
 	gitPath, err := exec.LookPath("git")
 	if err != nil {
@@ -92,33 +92,33 @@ func New() (*Server, error) {
 	s.git = s.gitRoutes()
 	s.http = httptest.NewUnstartedServer(s.recordCalls(s.injectFaults(http.HandlerFunc(s.route))))
 	s.http.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	// Tests cut connections and distrust certificates on purpose: the standard log need not tell.
+	// Tests cut connections and distrust certificates on purpose, so these errors are not logged.
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.Config.ReadHeaderTimeout = 10 * time.Second
 	s.http.StartTLS()
 	return s, nil
 }
 
-// Close stops the host, cutting the connections there are, and removes its repositories.
+// Close stops the host, closes its connections, and removes its repositories.
 func (s *Server) Close() error {
 	s.http.CloseClientConnections()
 	s.http.Close()
 	return os.RemoveAll(s.dir)
 }
 
-// URL is the address of the host without a trailing slash, such as https://127.0.0.1:41231. It is what go-github's
-// NewEnterpriseClient takes.
+// URL returns the address of the host without a trailing slash, such as https://127.0.0.1:41231, for go-github's
+// NewEnterpriseClient.
 func (s *Server) URL() string { return s.http.URL }
 
-// APIURL is the address of the REST API, with a trailing slash.
+// APIURL returns the address of the REST API, with a trailing slash.
 func (s *Server) APIURL() string { return s.http.URL + apiPrefix + "/" }
 
-// RepositoryURL is what git clones, whether or not there is such a repository.
+// RepositoryURL returns the clone address. The repository need not exist.
 func (s *Server) RepositoryURL(owner, name string) string {
 	return fmt.Sprintf("%s/%s/%s.git", s.http.URL, owner, name)
 }
 
-// CA is the certificate, in PEM, of the authority that signed the host's certificate.
+// CA returns the certificate of the host's certificate authority in PEM.
 func (s *Server) CA() []byte { return append([]byte(nil), s.caPEM...) }
 
 // Transport returns a new HTTP transport that trusts the host.
@@ -128,8 +128,7 @@ func (s *Server) Transport() *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 }
 
-// AddRepository creates an empty repository whose default branch is main. A first commit comes from CommitFiles or from
-// a push.
+// AddRepository creates an empty repository with the default branch main. CommitFiles or a push adds the first commit.
 func (s *Server) AddRepository(owner, name string) error {
 	if !validName(owner) || !validName(name) || strings.HasSuffix(name, ".git") {
 		return fmt.Errorf("%q is not a name for a repository", owner+"/"+name)
@@ -151,8 +150,8 @@ func (s *Server) AddRepository(owner, name string) error {
 	return nil
 }
 
-// RepositoryDir is the bare repository itself, for what is more easily done with git than through this package. What is
-// changed there is noticed at the next request.
+// RepositoryDir returns the directory of the bare repository, for changes that are easier with git. The host detects
+// them at the next request.
 func (s *Server) RepositoryDir(owner, name string) (string, error) {
 	repo, err := s.repository(owner, name)
 	if err != nil {

@@ -27,9 +27,9 @@ import (
 
 const maxStatusDescription = 140
 
-// Status is one commit status, as it was set.
+// Status is a commit status.
 type Status struct {
-	// Context names the check; "default" if the client gave none.
+	// Context names the check. The default is "default".
 	Context string
 	// State is error, failure, pending or success.
 	State string
@@ -37,13 +37,13 @@ type Status struct {
 	Description, TargetURL string
 	// Creator is the login of the user who set it.
 	Creator string
-	// CreatedAt is when it was set.
+	// CreatedAt is the time at which it was set.
 	CreatedAt time.Time
 
 	id int64
 }
 
-// Statuses returns all statuses ever set on the commit, the newest last.
+// Statuses returns all statuses of the commit, newest last.
 func (s *Server) Statuses(owner, name, sha string) ([]Status, error) {
 	repo, err := s.repository(owner, name)
 	if err != nil {
@@ -149,7 +149,7 @@ func combinedStatus(r *request, sha string) (*reply, error) {
 	return &reply{status: http.StatusOK, header: header, body: body}, nil
 }
 
-// latestStatuses returns the last status of each context, in the order in which the contexts came up.
+// latestStatuses returns the last status of each context, in order of the contexts' first use.
 func (r *repository) latestStatuses(sha string) []Status {
 	var latest []Status
 	for _, status := range r.statuses[sha] {

@@ -23,34 +23,34 @@ import (
 	"time"
 )
 
-// Access is what a token may do in the repositories it is for.
+// Access is the access level of a token in its repositories.
 type Access int
 
 const (
-	// WriteAccess may do everything. It is the default.
+	// WriteAccess allows everything. It is the default.
 	WriteAccess Access = iota
-	// ReadAccess may look at everything and change nothing.
+	// ReadAccess allows all reads and no changes.
 	ReadAccess
-	// ContentsAccess may fetch, push and change refs, but neither see nor touch pull requests and commit statuses.
+	// ContentsAccess allows fetching, pushing and changing refs, but no access to pull requests and commit statuses.
 	ContentsAccess
 )
 
-// Token is a personal access token: the password, beside any user name, for Git, and the bearer for the API.
+// Token is a personal access token. It is the password for Git, with any user name, and the bearer token for the API.
 type Token struct {
-	// Value is the secret itself.
+	// Value is the secret.
 	Value string
-	// Login is whose token it is. It must not be empty.
+	// Login is the owner of the token. It must not be empty.
 	Login string
-	// Access is what it may do. Default: WriteAccess.
+	// Access is the access level. The default is WriteAccess.
 	Access Access
-	// Repositories, each as owner/name, are what it may see. Default: all.
+	// Repositories, each as owner/name, are the visible repositories. The default is all.
 	Repositories []string
 
-	// expires is zero for one that does not.
+	// expires is zero if the token does not expire.
 	expires time.Time
 }
 
-// permission is one of those that fine-grained tokens are made of.
+// permission is a permission of fine-grained tokens.
 type permission int
 
 const (
@@ -59,7 +59,7 @@ const (
 	commitStatuses
 )
 
-// AddToken makes the token known, in place of an earlier one of the same value.
+// AddToken adds a token, and replaces one with the same value.
 func (s *Server) AddToken(token Token) {
 	token.Repositories = slices.Clone(token.Repositories)
 	s.mu.Lock()
@@ -82,7 +82,7 @@ func (t Token) may(write bool, what permission) bool {
 	}
 }
 
-// authenticate returns the token of an API request, the zero Token for an anonymous one, and false for a wrong one.
+// authenticate returns the token of an API request, the zero Token if it is anonymous, and false if the token is wrong.
 func (s *Server) authenticate(r *http.Request) (Token, bool) {
 	header := r.Header.Get("Authorization")
 	if header == "" {

@@ -14,9 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package gitlabhost is a fake of GitLab's API for tests: one project in nested groups, with its merge requests in
-// memory. It behaves as GitLab does down to status codes, error bodies, pagination and conditional requests. It serves
-// no Git.
+// Package gitlabhost is a fake of GitLab's API for tests: one project in nested groups with merge requests, in memory.
+// It imitates status codes, error bodies, pagination and conditional requests. It does not serve Git.
 package gitlabhost
 
 import (
@@ -34,14 +33,14 @@ import (
 )
 
 const (
-	// Token is the one that the host takes.
+	// Token is the accepted token.
 	Token = "glpat-t0ken"
 	// projectName is the path of the project.
 	projectName = "org/group/fleet"
 	// Reviewer is the name of a user.
 	Reviewer = pullhost.Known
 
-	// SecondReviewer is the name of another.
+	// SecondReviewer is the name of another user.
 	SecondReviewer = "sam"
 
 	projectID = 42
@@ -53,13 +52,13 @@ var (
 	reviewerIDs   = map[string]int{Reviewer: 7, SecondReviewer: 8}
 )
 
-// Server is a GitLab.
+// Server is a fake GitLab.
 type Server struct {
 	*pullhost.Host
 	api *api
 }
 
-// New starts a GitLab.
+// New starts a server.
 func New() Server {
 	api := &api{reviewers: 100}
 	return Server{api: api, Host: pullhost.New(func(address string, repository *pullhost.Repository) http.Handler {
@@ -68,16 +67,15 @@ func New() Server {
 	})}
 }
 
-// AddPipeline has a pipeline of the project's own run for a commit, which becomes visible after it was asked for so
-// often: GitLab makes pipelines in the background. Merge requests have refs of their own, such as
-// refs/merge-requests/1/head.
+// AddPipeline creates a pipeline of the project for a commit. It is visible after this number of requests for it, because
+// GitLab creates pipelines in the background. Merge requests have their own refs, such as refs/merge-requests/1/head.
 func (s Server) AddPipeline(commit, ref string, after int) {
 	s.Change(func(*pullhost.Repository) {
 		s.api.addPipeline(pipeline{commit: commit, ref: ref, hiddenFor: after, state: "running"})
 	})
 }
 
-// FinishPipelines has the project's own pipelines end well, or not.
+// FinishPipelines completes the project's pipelines with success or failure.
 func (s Server) FinishPipelines(state string) {
 	s.Change(func(*pullhost.Repository) {
 		for i := range s.api.pipelines {
@@ -88,12 +86,12 @@ func (s Server) FinishPipelines(state string) {
 	})
 }
 
-// RequirePipelines is the project's setting "Pipelines must succeed".
+// RequirePipelines sets the project's setting "Pipelines must succeed".
 func (s Server) RequirePipelines() {
 	s.Change(func(*pullhost.Repository) { s.api.mustSucceed = true })
 }
 
-// Check finds out which merge requests can be merged, which the host does in the background.
+// Check determines which merge requests can be merged, as the host does in the background.
 func (s Server) Check() {
 	s.Change(func(r *pullhost.Repository) {
 		for _, pull := range r.Pulls("") {
@@ -102,28 +100,28 @@ func (s Server) Check() {
 	})
 }
 
-// FailMerges has merges fail with status 200: the merge request stays open, and its merge_error says why.
+// FailMerges makes merges fail with status 200: the merge request stays open, and merge_error has the reason.
 // https://docs.gitlab.com/api/merge_requests/#merge-a-merge-request
 func (s Server) FailMerges(mergeError string) {
 	s.Change(func(*pullhost.Repository) { s.api.mergeError = mergeError })
 }
 
-// Free leaves merge requests one reviewer, and one is kept without a word.
+// Free limits merge requests to one reviewer. Others are dropped without an error.
 // https://docs.gitlab.com/user/project/merge_requests/reviews/
 func (s Server) Free() {
 	s.Change(func(*pullhost.Repository) { s.api.reviewers = 1 })
 }
 
-// FastForward is the project's merge method "Fast-forward merge", which makes no merge commits.
+// FastForward sets the merge method "Fast-forward merge", which creates no merge commits.
 // https://docs.gitlab.com/user/project/merge_requests/methods/
 func (s Server) FastForward() {
 	s.Change(func(*pullhost.Repository) { s.api.fastForward = true })
 }
 
-// RepositoryURL is what is cloned.
+// RepositoryURL returns the clone address.
 func (s Server) RepositoryURL() string { return s.URL() + "/" + projectName + ".git" }
 
-// RateLimited answers as GitLab does beyond its limits.
+// RateLimited responds as GitLab does beyond its limits.
 func RateLimited(retryAfter time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
@@ -142,19 +140,19 @@ type api struct {
 	mustSucceed bool
 	fastForward bool
 	mergeError  string
-	// reviewers is how many one merge request may have.
+	// reviewers is the maximum number of reviewers of a merge request.
 	reviewers int
 }
 
-// pipeline is one of a commit. Its number is its place.
+// pipeline is a pipeline of a commit. Its ID is its index.
 type pipeline struct {
 	commit, ref, state string
-	// external is one that statuses have made.
+	// external is true if statuses created it.
 	external  bool
 	hiddenFor int
 }
 
-// failure is an answer that is not a success.
+// failure is an error response.
 type failure struct {
 	status  int
 	message any
@@ -164,7 +162,7 @@ func errNotFound(what string) *failure {
 	return &failure{http.StatusNotFound, "404 " + what + " Not Found"}
 }
 
-// endpoint answers a request with a status and what is encoded as JSON.
+// endpoint handles a request. It returns a status and a body for JSON.
 type endpoint func(w http.ResponseWriter, r *http.Request) (int, any, *failure)
 
 func (a *api) routes() http.Handler {
@@ -241,7 +239,7 @@ type mergeRequestJSON struct {
 	MergeCommitSHA  *string    `json:"merge_commit_sha"`
 	SquashCommitSHA *string    `json:"squash_commit_sha"`
 	MergeStatus     string     `json:"detailed_merge_status"`
-	// HeadPipeline is left out of lists.
+	// Lists omit HeadPipeline.
 	HeadPipeline map[string]any `json:"head_pipeline,omitempty"`
 	WebURL       string         `json:"web_url"`
 }
@@ -290,7 +288,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) (int, any, *failure) 
 	return http.StatusOK, views, nil
 }
 
-// page returns the part that was asked for, and tells in headers of the others.
+// page returns the requested page, with headers that describe the others.
 func page[T any](w http.ResponseWriter, r *http.Request, items []T) []T {
 	positive := func(name string, otherwise int) int {
 		if number, err := strconv.Atoi(r.URL.Query().Get(name)); err == nil && number > 0 {
@@ -348,7 +346,7 @@ func (a *api) create(_ http.ResponseWriter, r *http.Request) (int, any, *failure
 		Title: wanted.Title, Body: wanted.Description, Source: wanted.SourceBranch, Target: wanted.TargetBranch,
 		Labels: labels(wanted.Labels),
 	}
-	// A reviewer who is unknown is passed over, and so are those beyond the limit.
+	// Unknown reviewers, and those beyond the limit, are ignored.
 	for _, name := range reviewerNames {
 		if slices.Contains(wanted.ReviewerIDs, reviewerIDs[name]) && len(pull.Reviewers) < a.reviewers {
 			pull.Reviewers = append(pull.Reviewers, name)
@@ -357,7 +355,7 @@ func (a *api) create(_ http.ResponseWriter, r *http.Request) (int, any, *failure
 	return http.StatusCreated, a.json(a.repository.Add(pull)), nil
 }
 
-// labels are a list, or one text with commas.
+// labels are a list, or a string with commas.
 func labels(raw json.RawMessage) []string {
 	var list []string
 	var text string
@@ -465,7 +463,7 @@ func (a *api) comment(_ http.ResponseWriter, r *http.Request) (int, any, *failur
 	return http.StatusCreated, map[string]any{"id": len(pull.Comments), "body": wanted.Body}, nil
 }
 
-// setStatus takes a status for a job: what is pending cannot become so, while what is done begins anew.
+// setStatus sets the status of a job. A pending job can't become pending, and a completed one starts again.
 func (a *api) setStatus(_ http.ResponseWriter, r *http.Request) (int, any, *failure) {
 	var wanted struct {
 		State       string `json:"state"`
@@ -547,7 +545,7 @@ func (a *api) commit(_ http.ResponseWriter, r *http.Request) (int, any, *failure
 	}, nil
 }
 
-// lastPipeline is the newest of a commit; nil if there is none that can be seen yet.
+// lastPipeline returns the newest visible pipeline of a commit, or nil.
 func (a *api) lastPipeline(commit string) map[string]any {
 	for i := len(a.pipelines) - 1; i >= 0; i-- {
 		found := &a.pipelines[i]
@@ -582,8 +580,8 @@ func (a *api) pipelineFor(commit, ref string, id int) (int, *failure) {
 	}
 }
 
-// succeeded reports whether the head pipeline of a merge request is a success: that of its own ref, if there is one,
-// and else the newest.
+// succeeded reports whether the head pipeline of a merge request has succeeded: that of its own ref, or else the
+// newest.
 func (a *api) succeeded(commit string) bool {
 	head := 0
 	for i, candidate := range a.pipelines {

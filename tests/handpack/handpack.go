@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package handpack makes Git packs by hand, also such as Git never makes.
+// Package handpack creates Git packs by hand, including packs that Git never creates.
 package handpack
 
 import (
@@ -27,13 +27,13 @@ import (
 	"strings"
 )
 
-// The types of entries.
+// Types of entries.
 const (
 	Commit = 1
 	Tree   = 2
 	Blob   = 3
 	Tag    = 4
-	// OffsetDelta and HashDelta build upon the object that Entry.Upon or Entry.Base names.
+	// OffsetDelta and HashDelta are based on the object in Entry.Upon or Entry.Base.
 	OffsetDelta = 6
 	HashDelta   = 7
 )
@@ -46,13 +46,13 @@ func (h Hash) String() string { return fmt.Sprintf("%x", h[:]) }
 // Entry is an entry of a pack.
 type Entry struct {
 	Type int
-	// Size is what the entry says that it inflates to. 0 is the truth.
+	// Size is the declared inflated size. 0 declares the real size.
 	Size uint64
-	// Content is what it inflates to.
+	// Content is the inflated content.
 	Content []byte
-	// Upon is how many entries before it what an OffsetDelta builds upon is.
+	// Upon is the distance, in entries, to the base of an OffsetDelta.
 	Upon int
-	// Base is what a HashDelta builds upon.
+	// Base is the base of a HashDelta.
 	Base Hash
 }
 
@@ -93,7 +93,7 @@ func (e Entry) appendHeader(pack []byte) []byte {
 	return binary.AppendUvarint(append(pack, first|0x80), size>>4)
 }
 
-// distance encodes how far before an entry another one is.
+// distance encodes the offset of an earlier entry.
 func distance(bytes int) []byte {
 	encoded := []byte{byte(bytes & 0x7f)}
 	for bytes >>= 7; bytes > 0; bytes >>= 7 {
@@ -112,13 +112,13 @@ func deflate(content []byte) []byte {
 	return deflated.Bytes()
 }
 
-// Delta returns a delta that says it makes to bytes of from bytes, by the steps.
+// Delta returns a delta with these steps that declares its sizes as from and to.
 func Delta(from, to uint64, steps ...[]byte) []byte {
 	delta := binary.AppendUvarint(binary.AppendUvarint(nil, from), to)
 	return append(delta, bytes.Join(steps, nil)...)
 }
 
-// Copy is the steps of a delta that copy size bytes from an offset.
+// Copy returns the steps of a delta that copy size bytes from an offset.
 func Copy(offset, size int) (steps []byte) {
 	const most = 1<<24 - 1
 	for ; size > 0; offset, size = offset+most, size-most {
@@ -128,10 +128,10 @@ func Copy(offset, size int) (steps []byte) {
 	return steps
 }
 
-// Insert is the step of a delta that inserts content, which has 1 to 127 bytes.
+// Insert returns the step of a delta that inserts content of 1 to 127 bytes.
 func Insert(content string) []byte { return append([]byte{byte(len(content))}, content...) }
 
-// CommitOf returns a commit of a tree.
+// CommitOf returns a commit with a tree.
 func CommitOf(tree Hash) []byte {
 	const who = "a <a@example.com> 1767225600 +0000"
 	return fmt.Appendf(nil, "tree %s\nauthor %s\ncommitter %s\n\nm\n", tree, who, who)

@@ -23,17 +23,17 @@ import (
 	"strings"
 )
 
-// Server is a Git host whose repositories are all the same. Its methods are not to be called while it serves.
+// Server is a Git host with identical repositories. Don't call its methods while it serves.
 type Server struct {
-	// Commit is what the branch main is at.
+	// Commit is the commit of the branch main.
 	Commit Hash
-	// Pack is what is sent to those who fetch.
+	// Pack is sent to clients that fetch.
 	Pack []byte
-	// Before is what is sent before the pack, instead of what Git sends. It ends with its error.
+	// Before is sent before the pack, instead of what Git sends. It ends with its error.
 	Before func(io.Writer) error
 }
 
-// ServeHTTP implements http.Handler, by Git's smart protocol. It gives to other requests an empty list as an answer.
+// ServeHTTP implements http.Handler with Git's smart protocol. It answers other requests with an empty list.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	switch {
@@ -68,5 +68,5 @@ func (s *Server) send(w http.ResponseWriter) {
 	}
 }
 
-// Line is a line as Git's protocol has it.
+// Line is a line in Git's protocol.
 func Line(text string) string { return fmt.Sprintf("%04x%s", len(text)+4, text) }

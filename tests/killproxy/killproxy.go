@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package killproxy stands between a controller and the servers that it calls, and ends the controller at a chosen one
-// of its calls. So a test can have it crash between any two steps of its work, the same ones each time.
+// Package killproxy is a proxy between a controller and its servers that kills the controller at a chosen call. A test
+// can reproduce a crash between any two steps.
 package killproxy
 
 import (
@@ -35,31 +35,30 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Moment is when to end the controller.
+// Moment is the moment at which to kill the controller.
 type Moment struct {
-	// Call is the number of the call, from 1, since the moment was chosen.
+	// Call is the number of the call, from 1, since the moment was set.
 	Call int
-	// Done has the server carry the call out, and the controller not learn of it. Otherwise the server gets no word of
-	// it.
+	// Done forwards the call but not its response. Otherwise, the call is not forwarded.
 	Done bool
 }
 
-// Death tells how a controller was ended.
+// Death reports how a controller was killed.
 type Death struct {
 	// Call is the method and path of the call.
 	Call string
-	// Err is what failed about ending it.
+	// Err is the error of killing it.
 	Err error
 }
 
-// Proxy forwards requests to servers, with the credentials that they come with.
+// Proxy forwards requests to servers with their own credentials.
 type Proxy struct {
 	fronts []*httptest.Server
-	// epoch counts the deaths. What still comes over a connection of a controller that is dead goes nowhere.
+	// epoch counts the deaths. Requests on connections of a dead controller are dropped.
 	epoch atomic.Int64
 
 	mu sync.Mutex // guards what is below, and orders the calls that count: they are carried out one after the other
-	// chosen is the moment that is waited for; nil while there is none.
+	// chosen is the pending moment, or nil.
 	chosen *Moment
 	kill   func() error
 	dead   chan<- Death
@@ -71,14 +70,14 @@ type Counts func(*http.Request) bool
 
 type epochKey struct{}
 
-// Kubernetes forwards to an API server. It returns the address and the CA for the controller to connect to, without
-// credentials. Reads never count.
+// Kubernetes forwards to an API server. It returns the address and the CA for the controller, without credentials.
+// Reads are not counted.
 func (p *Proxy) Kubernetes(config *rest.Config, counts Counts) (*rest.Config, error) {
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	if err != nil {
 		return nil, err
 	}
-	// A client sends its token over nothing but TLS.
+	// Clients send tokens over TLS only.
 	front, err := p.HTTPS(config.Host, transport, func(r *http.Request) bool { return !changesNothing(r.Method) && counts(r) })
 	if err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func (p *Proxy) Kubernetes(config *rest.Config, counts Counts) (*rest.Config, er
 	return &rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: CA(front)}}, nil
 }
 
-// HTTPS forwards to a server by a transport, from a server with a certificate of its own.
+// HTTPS forwards to a server with a transport, and serves with its own certificate.
 func (p *Proxy) HTTPS(target string, transport http.RoundTripper, counts Counts) (*httptest.Server, error) {
 	front, err := p.front(target, transport, counts)
 	if err == nil {
@@ -95,7 +94,7 @@ func (p *Proxy) HTTPS(target string, transport http.RoundTripper, counts Counts)
 	return front, err
 }
 
-// HTTP forwards to a server by a transport.
+// HTTP forwards to a server with a transport.
 func (p *Proxy) HTTP(target string, transport http.RoundTripper, counts Counts) (*httptest.Server, error) {
 	front, err := p.front(target, transport, counts)
 	if err == nil {
@@ -104,7 +103,7 @@ func (p *Proxy) HTTP(target string, transport http.RoundTripper, counts Counts) 
 	return front, err
 }
 
-// CA returns the certificate of a front, in PEM.
+// CA returns the certificate of a front in PEM.
 func CA(front *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
 }
@@ -143,8 +142,8 @@ func (p *Proxy) Close() {
 	}
 }
 
-// KillAt has kill called at a moment, counted from now on, and returns a channel that then tells. Only one moment is
-// waited for at a time.
+// KillAt calls kill at a moment, counted from now on, and returns a channel with the result. Only one moment can be
+// pending.
 func (p *Proxy) KillAt(moment Moment, kill func() error) <-chan Death {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +152,7 @@ func (p *Proxy) KillAt(moment Moment, kill func() error) <-chan Death {
 	return dead
 }
 
-// Forget has nobody killed at the moment that was chosen last.
+// Forget cancels the pending moment.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +180,7 @@ func (p *Proxy) count(w http.ResponseWriter, r *http.Request, forward http.Handl
 	_, _ = answer.Body.WriteTo(w)
 }
 
-// end kills the controller that has sent a request, and leaves the request without an answer.
+// end kills the controller that sent a request, and sends no response.
 func (p *Proxy) end(r *http.Request) {
 	p.epoch.Add(1)
 	death := Death{Call: r.Method + " " + r.URL.Path, Err: p.kill()}

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package pullhost is what the fakes of Git hosts have in common that serve no Git: one repository with its pull
-// requests in memory, and a server that counts its requests and refuses them where a test tells it to.
+// Package pullhost is the common part of the fakes of Git hosts that don't serve Git: one repository with pull requests
+// in memory, and a server that counts requests and can refuse them.
 package pullhost
 
 import (
@@ -25,7 +25,7 @@ import (
 	"sync"
 )
 
-// Host is a server with one repository. Its methods may be called from many goroutines.
+// Host is a server with one repository. Its methods are safe for concurrent use.
 type Host struct {
 	server *httptest.Server
 
@@ -36,7 +36,7 @@ type Host struct {
 	requests   int
 }
 
-// New starts a host on a free port of the loopback interface. Requests reach the API one at a time.
+// New starts a host on a free loopback port. The API handles one request at a time.
 func New(api func(address string, repository *Repository) http.Handler) *Host {
 	h := &Host{repository: newRepository(), around: func(carryOut http.Handler) http.Handler { return carryOut }}
 	var carryOut http.Handler
@@ -57,36 +57,36 @@ func New(api func(address string, repository *Repository) http.Handler) *Host {
 // Close stops the host.
 func (h *Host) Close() { h.server.Close() }
 
-// URL is the address of the host without a trailing slash.
+// URL returns the address of the host without a trailing slash.
 func (h *Host) URL() string { return h.server.URL }
 
-// CA is the certificate, in PEM, that the host's certificate is trusted by.
+// CA returns the certificate in PEM that verifies the host's certificate.
 func (h *Host) CA() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.server.Certificate().Raw})
 }
 
-// Requests returns how many requests have reached the host.
+// Requests returns the number of requests.
 func (h *Host) Requests() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.requests
 }
 
-// Refuse has all requests answered so, until it is called with nil.
+// Refuse gives all requests this response, until it is called with nil.
 func (h *Host) Refuse(answer http.HandlerFunc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refuse = answer
 }
 
-// Around has the API's answers pass through a handler that is made around it.
+// Around wraps the API's handler.
 func (h *Host) Around(around func(http.Handler) http.Handler) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.around = around
 }
 
-// Commit adds a commit to a branch, which is made from main if there is none, and returns it.
+// Commit adds a commit to a branch and returns it. A missing branch is created from main.
 func (h *Host) Commit(branch string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,14 +100,14 @@ func (h *Host) Head(branch string) string {
 	return h.repository.Head(branch)
 }
 
-// DeleteBranch deletes a branch. Its pull requests stay as they are.
+// DeleteBranch deletes a branch. Its pull requests stay.
 func (h *Host) DeleteBranch(branch string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.repository.branches, branch)
 }
 
-// Conflict makes a branch one that cannot be merged into any other.
+// Conflict makes a branch conflict with all others.
 func (h *Host) Conflict(branch string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,7 +121,7 @@ func (h *Host) Merge(number int) {
 	h.repository.Merge(h.repository.Pull(number))
 }
 
-// Change changes the repository, or what its host knows of it, while no request is carried out.
+// Change changes the repository, or the host's data about it, while no request is handled.
 func (h *Host) Change(change func(*Repository)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

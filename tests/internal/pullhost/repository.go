@@ -25,7 +25,7 @@ import (
 
 const defaultBranch = "main"
 
-// State is what became of a pull request.
+// State is the state of a pull request.
 type State int
 
 // The states of a pull request.
@@ -35,7 +35,7 @@ const (
 	Closed
 )
 
-// PullRequest is a pull request, by whatever name the host has for one.
+// PullRequest is a pull request or merge request.
 type PullRequest struct {
 	Number int
 	// Version counts its changes.
@@ -47,38 +47,38 @@ type PullRequest struct {
 	Head    string
 	State   State
 	Created time.Time
-	// Draft is set on hosts that know drafts by other than the title.
+	// Draft is set on hosts that don't mark drafts in the title.
 	Draft     bool
 	Labels    []string
 	Reviewers []string
 	Comments  []string
-	// Statuses are those of the pull request itself, the newest last.
+	// Statuses are the statuses of the pull request itself, newest last.
 	Statuses []Status
-	// Iterations are the heads that it has had, the oldest first.
+	// Iterations are its previous heads, oldest first.
 	Iterations []string
-	// Checked is set once the host has tried out the merge of the head.
+	// Checked is true after the host has tried to merge the head.
 	Checked bool
-	// Failure is what became of the last merge in the background, and MergeError what was said of the last one at once.
+	// Failure is the result of the last merge in the background, and MergeError the error of the last immediate one.
 	Failure, MergeError string
-	// Completing is set from when the host was asked to merge it until it does.
+	// Completing is true from the request to merge until the merge.
 	Completing bool
-	// Method is how it was merged, in the host's own word.
+	// Method is the merge method, as the host names it.
 	Method string
-	// MergeCommit is the commit that its merge has moved the target to.
+	// MergeCommit is the commit to which the merge moved the target branch.
 	MergeCommit string
 }
 
-// Status is one status, in the host's own words.
+// Status is a status, in the host's terms.
 type Status struct {
 	Name, State, Description string
-	// Parent and Ref are a build's, Iteration is that of the pull request, and Pipeline that of the commit; 0 for none.
+	// Parent and Ref belong to a build, Iteration to a pull request, and Pipeline to a commit. Unset ones are 0.
 	Parent, Ref         string
 	Iteration, Pipeline int
 }
 
-// Repository is a repository with its pull requests. Who uses it takes turns.
+// Repository is a repository with pull requests. It is not safe for concurrent use.
 type Repository struct {
-	// Statuses are those of commits, the newest last.
+	// Statuses are the statuses of commits, newest last.
 	Statuses map[string][]Status
 
 	branches  map[string]string
@@ -95,7 +95,7 @@ func newRepository() *Repository {
 	return r
 }
 
-// commit makes one on top of a branch, and of what else it is to contain.
+// commit adds a commit to a branch, which also contains the history of other commits.
 func (r *Repository) commit(branch string, also ...string) string {
 	parent, exists := r.branches[branch]
 	if !exists {
@@ -119,18 +119,18 @@ func (r *Repository) commit(branch string, also ...string) string {
 // Head returns the newest commit of a branch.
 func (r *Repository) Head(branch string) string { return r.branches[branch] }
 
-// HasBranch reports whether there is a branch.
+// HasBranch reports whether the branch exists.
 func (r *Repository) HasBranch(name string) bool { return r.branches[name] != "" }
 
-// HasCommit reports whether there is a commit.
+// HasCommit reports whether the commit exists.
 func (r *Repository) HasCommit(id string) bool { return r.history[id] != nil }
 
-// Differ reports whether the source branch has what the target has not.
+// Differ reports whether the source branch has commits that the target lacks.
 func (r *Repository) Differ(source, target string) bool {
 	return !slices.Contains(r.history[r.branches[target]], r.branches[source])
 }
 
-// OpenPull returns the open pull request between two branches, nil if there is none.
+// OpenPull returns the open pull request between two branches, or nil.
 func (r *Repository) OpenPull(source, target string) *PullRequest {
 	for _, pull := range r.pulls {
 		if pull.State == Open && pull.Source == source && pull.Target == target {
@@ -148,7 +148,7 @@ func (r *Repository) Add(pull PullRequest) *PullRequest {
 	return &pull
 }
 
-// Pull returns a pull request, nil if there is none of that number.
+// Pull returns a pull request by number, or nil.
 func (r *Repository) Pull(number int) *PullRequest {
 	if number < 1 || number > len(r.pulls) {
 		return nil
@@ -156,7 +156,7 @@ func (r *Repository) Pull(number int) *PullRequest {
 	return r.pulls[number-1]
 }
 
-// Pulls returns those from a branch (all if that is empty), the oldest first.
+// Pulls returns the pull requests from a branch, or all, oldest first.
 func (r *Repository) Pulls(source string) []*PullRequest {
 	return slices.DeleteFunc(slices.Clone(r.pulls), func(p *PullRequest) bool { return source != "" && p.Source != source })
 }
@@ -164,7 +164,7 @@ func (r *Repository) Pulls(source string) []*PullRequest {
 // Conflicts reports whether a pull request cannot be merged.
 func (r *Repository) Conflicts(pull *PullRequest) bool { return r.conflicts[pull.Source] }
 
-// Merge merges a pull request by a commit of its own.
+// Merge merges a pull request with a merge commit.
 func (r *Repository) Merge(pull *PullRequest) { r.merged(pull, r.commit(pull.Target, pull.Head)) }
 
 // FastForward merges a pull request by moving the target to its head.
