@@ -34,8 +34,7 @@ type outside struct {
 	dial       func(*cobra.Command, *clusterFlags) (client.Client, error)
 	isTerminal func(stream any) bool
 	now        func() time.Time
-	// watchInterval is the time between two reads of --watch. Reading again requires no permission but listing, and
-	// shows gates that turn by the clock.
+	// watchInterval is the time between two reads of --watch. Reading again requires no permission but listing.
 	watchInterval time.Duration
 }
 
