@@ -46,6 +46,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/controller"
+	"github.com/sluice-toolkit/sluice/gate-controller/internal/endpoint"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 	"github.com/sluice-toolkit/sluice/runtime/announce"
@@ -61,12 +62,15 @@ const controllerName = "gate-controller"
 type options struct {
 	manager.Options
 	eventsAddr string
+	gatesAddr  string
 	concurrent int
 }
 
 func (o *options) bind(flags *flag.FlagSet) {
 	o.BindFlags(flags)
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver.")
+	flags.StringVar(&o.gatesAddr, "gates-addr", "",
+		"The address the endpoint that answers whether a gate is open binds to. If empty, the endpoint is disabled.")
 	flags.IntVar(&o.concurrent, "concurrent", 10, "The number of objects of each kind that are reconciled at the same time.")
 }
 
@@ -140,6 +144,13 @@ func run(ctx context.Context, opts options) error {
 	}
 	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Now: time.Now, Elected: mgr.Elected()}); err != nil {
 		return err
+	}
+	if opts.gatesAddr != "" {
+		if err := mgr.Add(&endpoint.Server{
+			Addr: opts.gatesAddr, Gates: mgr.GetClient(), Now: time.Now, Log: ctrl.Log.WithName("gates"),
+		}); err != nil {
+			return err
+		}
 	}
 	return mgr.Start(ctx)
 }
