@@ -398,7 +398,7 @@ func TestSetRefuses(t *testing.T) {
 			g.Expect(n).To(BeZero())
 
 			listed := List([]byte(in), prod, rev)
-			g.Expect(listed).To(ContainElement(HaveField("Err", HaveOccurred())), "List foretells what Set refuses")
+			g.Expect(listed).To(ContainElement(HaveField("Err", HaveOccurred())), "List reports what Set refuses")
 		})
 	}
 }

@@ -36,7 +36,7 @@ import (
 var _ = Describe("Hundreds and thousands of approvals of one Pipeline", Ordered, func() {
 	const (
 		namespace = "flooded"
-		// size is that of the large approvals in bytes, and most limits the controller's resident memory.
+		// size is the size of the large approvals in bytes, and most the limit of the controller's resident memory.
 		size = 100 << 10
 		most = 256 << 20
 	)

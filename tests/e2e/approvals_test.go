@@ -35,7 +35,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// Who may approve what is decided by RBAC and a policy, so that these act as ServiceAccounts with real tokens.
+// RBAC and a policy decide who may approve, so these tests act as ServiceAccounts with real tokens.
 var _ = Describe("An approval", Ordered, func() {
 	const namespace = "approvals"
 

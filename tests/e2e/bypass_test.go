@@ -78,7 +78,7 @@ var _ = Describe("Nothing gets past a closed gate", Ordered, func() {
 		{name: "by flux resume", group: "by-resume", try: func(ctx context.Context, g *group, round int) []*unstructured.Unstructured {
 			before := g.sentinel.resumptions()
 			for i, line := range g.lines {
-				// It is content with a source that was held again, and then tells what that has published before.
+				// It accepts a source that is held again, and returns what that had published before.
 				wait := round == 1 && i == 0
 				_, err := run(ctx, "flux", "resume", "source", line.cli, g.sources()[i].GetName(), fmt.Sprintf("--wait=%t", wait), "--timeout=1m")
 				Expect(err).NotTo(HaveOccurred())

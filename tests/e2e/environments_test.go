@@ -33,7 +33,7 @@ var _ = Describe("A release, on its way from dev by UAT and staging to prod", Or
 	const name, app = "journey", "journey-app"
 	places := []string{"dev", "uat-eu", "uat-us", "staging", "prod"}
 
-	// manifest is what a place runs.
+	// manifest returns the manifest of a place.
 	manifest := func(place, version string) string {
 		env, _, _ := strings.Cut(place, "-")
 		ref, interval, gates := "tag: "+version+fmt.Sprintf(` # {"$promotion": "flux-system:journey:%s:tag"}`, env), "24h", ""

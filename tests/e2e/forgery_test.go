@@ -168,7 +168,7 @@ func byStatusWrite(ctx context.Context, g *group, round int) []*unstructured.Uns
 }
 
 var _ = Describe("The condition GatesOpen", func() {
-	// open returns a source whose gates are open, and a function that tells how it is.
+	// open returns a source whose gates are open, and a function that returns its state.
 	open := func(ctx context.Context, name string) (source *unstructured.Unstructured, gatesAre func(context.Context) (metav1.Condition, error)) {
 		GinkgoHelper()
 		turnGate(ctx, name, false)

@@ -324,7 +324,7 @@ func heldAndObserved(source *unstructured.Unstructured) func(context.Context) (b
 	}
 }
 
-// warnings are those that the API server gives with an answer to a patch that changes nothing.
+// warnings returns the API server's warnings about a patch that changes nothing.
 func warnings(ctx context.Context, source *unstructured.Unstructured, options ...client.PatchOption) []string {
 	GinkgoHelper()
 	var told []string
@@ -336,7 +336,7 @@ func warnings(ctx context.Context, source *unstructured.Unstructured, options ..
 	return told
 }
 
-// warningFunc is told of warnings.
+// warningFunc receives warnings.
 type warningFunc func(text string)
 
 // HandleWarningHeaderWithContext takes the text of a warning.

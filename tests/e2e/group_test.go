@@ -70,7 +70,7 @@ func newGroup(ctx context.Context, name string, lines []line) *group {
 // upstreamOf is the name under which a line's versions are published.
 func (g *group) upstreamOf(l line) string { return g.name + "-" + l.slug }
 
-// sources are those that establish makes, in the order of the lines.
+// sources are the sources that establish creates, in the order of the lines.
 func (g *group) sources() []*unstructured.Unstructured {
 	var sources []*unstructured.Unstructured
 	for _, line := range g.lines {
@@ -84,8 +84,8 @@ func (g *group) manifest(l line, name, more string) string {
 	return l.repositoryManifest(g.upstreamOf(l), g.name) + "\n---\n" + l.manifest(name, g.upstreamOf(l), g.name, more)
 }
 
-// establish creates the sources with an open gate, and waits until they have published. gate-controller knows the gate
-// by then, so no source is held for a moment because its gate is missing.
+// establish creates the sources with an open gate, and waits until they have published. gate-controller has then seen
+// the gate, so no source is held because its gate is missing.
 func (g *group) establish(ctx context.Context) {
 	GinkgoHelper()
 	turnGate(ctx, g.name, false)

@@ -125,7 +125,7 @@ func honestFile(size int) string {
 	return file.String()
 }
 
-// resetPeak makes peak begin anew.
+// resetPeak resets the process' peak memory.
 func resetPeak(process *localcluster.Process) {
 	GinkgoHelper()
 	Expect(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", process.PID()), []byte("5"), 0)).To(Succeed())
@@ -133,7 +133,7 @@ func resetPeak(process *localcluster.Process) {
 
 var highWater = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
 
-// peak is how many bytes of memory the process had resident at the most.
+// peak returns the peak resident memory of the process in bytes.
 func peak(process *localcluster.Process) int64 {
 	GinkgoHelper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.PID()))

@@ -127,7 +127,7 @@ metadata: {name: sluice, namespace: leaf-apps}
 		runs(ctx, world.Client, "leaf-prod", "v1")
 	})
 
-	// kubeconfig makes a Secret of a name whose kubeconfig is that of the ServiceAccount, with a fresh token.
+	// kubeconfig creates a Secret with a kubeconfig of the ServiceAccount and a new token.
 	kubeconfig := func(ctx context.Context, name, url string) {
 		GinkgoHelper()
 		account := &corev1.ServiceAccount{}

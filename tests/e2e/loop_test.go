@@ -79,7 +79,7 @@ subjects: [{kind: ServiceAccount, name: sluice, namespace: unseen-dev}]
 			key := client.ObjectKey{Namespace: namespace, Name: repository}
 			Expect(standin.Application{Key: key, Revision: revision, Ready: metav1.ConditionTrue}.Put(ctx, world.Client)).To(Succeed())
 		}
-		// follow is what Flux does once the branch has moved.
+		// follow does what Flux does after the branch has moved.
 		follow := func() (head string) {
 			GinkgoHelper()
 			branches, err := github.Branches(owner, repository)

@@ -47,7 +47,7 @@ var _ = Describe("Sources that are held while their CRDs lose spec.gates", func(
 			for _, source := range g.sources() {
 				Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "GatesFieldLost")), key(source)+way)
 				Eventually(ctx, heldAndObserved(source)).Should(BeTrue(), key(source)+way)
-				request(ctx, source) // what was under way has come to its end
+				request(ctx, source) // reconciliations in progress have ended
 				Expect(content(source)(ctx)).To(ContainSubstring(version(0)), key(source)+way)
 			}
 		}
@@ -154,7 +154,7 @@ func loseGatesField(ctx context.Context, kinds ...string) (giveBack func(context
 	return giveBack
 }
 
-// gatedSources are those of the kinds that have gates in their spec.
+// gatedSources are the sources of the kinds with gates in their spec.
 func gatedSources(ctx context.Context, kinds []string) []*unstructured.Unstructured {
 	GinkgoHelper()
 	var gated []*unstructured.Unstructured

@@ -33,9 +33,9 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// The manifests stand for those of github.com/weaveworks/pipeline-controller at commit 2ca1d66. That repository has no
-// licence, so they are not copies: they have the same kinds, fields and API versions, and the names that matter to a
-// reader. Flux 2.9 serves HelmReleases as v2 only; 'appRef' goes on naming v2beta1.
+// The manifests correspond to those of github.com/weaveworks/pipeline-controller at commit 2ca1d66. That repository has
+// no licence, so they are not copies: they have the same kinds, fields, API versions and important names. Flux 2.9
+// serves HelmReleases as v2 only, while 'appRef' names v2beta1.
 var _ = Describe("A manifest of the predecessor", func() {
 	// runs has a HelmRelease that nobody reconciles run a version of its chart.
 	runs := func(ctx context.Context, namespace, name, version string) {

@@ -99,7 +99,7 @@ var _ = Describe("Killing pipeline-controller", Ordered, func() {
 		})
 		return controller
 	}
-	// promote makes a Pipeline whose one promotion is due at once. Its calls are those that count from now on.
+	// promote creates a Pipeline with one promotion that is due immediately, and counts its calls from now on.
 	promote := func(ctx context.Context, name, strategy string) {
 		GinkgoHelper()
 		promoted.Store(name)

@@ -226,7 +226,7 @@ func (s *sentinel) released(since *unstructured.Unstructured) error {
 	return nil
 }
 
-// lastSeen returns an object as it was last seen, which has to be the given state or a later one.
+// lastSeen returns the last seen state of an object, which must be the given one or a later one.
 func (s *sentinel) lastSeen(since *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +244,7 @@ func (s *sentinel) lastSeen(since *unstructured.Unstructured) (*unstructured.Uns
 	return obj, nil
 }
 
-// published is what a source or HelmRelease has published; empty if that is nothing.
+// published returns what a source or HelmRelease has published, or "".
 func published(obj *unstructured.Unstructured) string {
 	if artifact, _, _ := unstructured.NestedMap(obj.Object, "status", "artifact"); artifact != nil {
 		return fmt.Sprintf("%v with digest %v", artifact["revision"], artifact["digest"])

@@ -153,7 +153,7 @@ spec:
 		Eventually(ctx, ready("chat")).Should(HaveField("Reason", "UpToDate"))
 		Eventually(ctx, field(object(gatingAPI, gatingv1.GateKind, flux, "chat-freeze"), "status", "sources")).Should(BeEquivalentTo(1))
 
-		// next waits for the message, whatever else is told meanwhile.
+		// next waits for the message, and ignores others.
 		next := func(author, color, text string) slackMessage {
 			GinkgoHelper()
 			var message slackMessage

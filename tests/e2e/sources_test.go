@@ -35,7 +35,7 @@ type gatedKind struct {
 	release func(name, version string) error
 	// manifest is a source that is fetched each second. Its metadata has the annotations, its spec the gates.
 	manifest func(name, annotations, gates string) string
-	// inheriting kinds are HelmCharts whose gates are those of their HelmRepository.
+	// inheriting kinds are HelmCharts that inherit the gates of their HelmRepository.
 	inheriting bool
 }
 

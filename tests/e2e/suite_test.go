@@ -213,7 +213,7 @@ func syncFrom(ctx context.Context, repository, namespace, interval, path, more s
 	return kustomization
 }
 
-// deleteAll deletes those of the objects that are there, and waits until they are gone.
+// deleteAll deletes the objects that exist, and waits until they are gone.
 func deleteAll(ctx context.Context, objects ...*unstructured.Unstructured) {
 	GinkgoHelper()
 	for _, obj := range objects {
@@ -232,8 +232,8 @@ func pullRequestsIn(repository string) []*gitea.PullRequest {
 	return all
 }
 
-// mergeInGitea merges a pull request as a person. Gitea looks for conflicts anew after each push to either branch, and
-// refuses to merge before it knows.
+// mergeInGitea merges a pull request as a person. After each push to either branch, Gitea checks for conflicts again,
+// and refuses to merge until then.
 func mergeInGitea(ctx context.Context, repository string, number int64) {
 	GinkgoHelper()
 	Eventually(ctx, func() error { return world.Merge(repository, number) }).Should(Succeed())

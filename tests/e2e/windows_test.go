@@ -212,7 +212,7 @@ spec:
 				Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name))).To(Succeed())
 			})
 		}
-		// precondition returns one of those of a promotion.
+		// precondition returns a precondition of a promotion.
 		precondition := func(pipeline, of string) func(context.Context) (pipelinesv1.PreconditionStatus, error) {
 			return func(ctx context.Context) (pipelinesv1.PreconditionStatus, error) {
 				promotion, err := record(pipeline, "two")(ctx)

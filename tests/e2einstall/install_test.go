@@ -40,14 +40,15 @@ func TestFluxInstallsOnlyWhatIsSigned(t *testing.T) {
 	w.Expect(w.ofSluice()).To(ContainElements("Deployment/gate-controller", "Deployment/pipeline-controller",
 		"CustomResourceDefinition/gates.gating.toolkit.fluxcd.io", "ValidatingAdmissionPolicy/sluice-gated-sources"))
 
-	// A newer version is in the registry that nobody has signed.
+	// The registry has a newer version without a signature.
 	w.publish("v0.1.1")
 	w.Eventually(w.get("ocirepository", "sluice", condition("SourceVerified", "status"))).Should(Equal("False"))
 	w.Expect(w.get("ocirepository", "sluice", "{.status.artifact.revision}")()).To(HavePrefix("v0.1.0@sha256:"))
 }
 
-// held installs Sluice, and has it hold a source, hold another one that somebody has suspended too, and put its
-// finalizer on a Pipeline. Its controllers, which are processes here, end then: no pod of the Deployments can run.
+// held installs Sluice and makes it hold two sources, one of which someone else has suspended too, and add its
+// finalizer to a Pipeline. Then it stops its controllers, which are processes here, because the Pods of the Deployments
+// can't run.
 func held(t *testing.T) *world {
 	w := start(t)
 	w.Expect(w.key.Sign(w.ctx, w.publish("v0.1.0"))).To(Succeed())
@@ -105,7 +106,7 @@ func (w *world) file(content string) string {
 	return path
 }
 
-// expectNothingHeld expects that nothing of Sluice is left on sources, and that what somebody else did is.
+// expectNothingHeld expects that sources have no traces of Sluice, and that changes of others are kept.
 func (w *world) expectNothingHeld() {
 	w.t.Helper()
 	w.Expect(w.get("ocirepository", "held", "{.spec.suspend}")()).To(BeEmpty())
@@ -124,7 +125,7 @@ func TestUninstall(t *testing.T) {
 		w.Expect(w.get("ocirepository", source, condition("GatesOpen", "status"))()).To(BeEmpty())
 	}
 
-	// Flux goes on applying Sluice until it is told to delete it: the controllers stay stopped.
+	// Flux still applies Sluice, but the controllers stay stopped.
 	w.run("flux", "reconcile", "kustomization", "sluice")
 	for _, controller := range []string{"gate-controller", "pipeline-controller"} {
 		w.Expect(w.get("deployment", controller, "{.spec.replicas}")()).To(Equal("0"))
@@ -135,7 +136,7 @@ func TestUninstall(t *testing.T) {
 	w.Expect(w.run("flux", "sluice", "uninstall", "--silent")).To(ContainSubstring("nothing is held any more"), "it can be repeated")
 }
 
-// Whoever forgets to uninstall follows docs/guides/operations.md.
+// This covers users who delete Sluice first; see docs/guides/operations.md.
 func TestCleanUpAfterwards(t *testing.T) {
 	w := held(t)
 	w.run("flux", "delete", "kustomization", "sluice", "--silent")

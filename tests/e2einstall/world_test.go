@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package e2einstall installs Sluice by Flux, from a signed artifact, and takes it out again. Each test has a cluster
-// of its own: the other tests' Sluice would go with it.
+// Package e2einstall installs Sluice with Flux from a signed artifact, and uninstalls it. Each test has its own
+// cluster, because uninstalling would affect the other tests.
 package e2einstall
 
 import (
@@ -40,7 +40,7 @@ import (
 )
 
 const (
-	// root is the repository's, from this directory.
+	// root is the root of the repository, relative to this directory.
 	root = "../.."
 	flux = localcluster.FluxNamespace
 
@@ -81,7 +81,7 @@ func start(t *testing.T) *world {
 	return w
 }
 
-// command is a program of the local cluster, run by an administrator.
+// command returns a command of the local cluster, run as an administrator.
 func (w *world) command(program string, args ...string) *exec.Cmd {
 	w.t.Helper()
 	path, err := w.cluster.Program(program)
@@ -94,7 +94,7 @@ func (w *world) command(program string, args ...string) *exec.Cmd {
 	return command
 }
 
-// run runs a program, which must succeed, and returns what it prints.
+// run runs a command that must succeed, and returns its output.
 func (w *world) run(program string, args ...string) string {
 	w.t.Helper()
 	out, err := w.command(program, args...).CombinedOutput()
@@ -102,8 +102,7 @@ func (w *world) run(program string, args ...string) string {
 	return string(out)
 }
 
-// publish pushes the manifests of this repository as a version, as a release does, and returns the reference that is to
-// be signed.
+// publish pushes the manifests of this repository as a release does, and returns the reference to sign.
 func (w *world) publish(version string) string {
 	w.t.Helper()
 	answer, err := w.command("flux", "push", "artifact", w.up.OCIURL(manifests)+":"+version, "--path="+filepath.Join(root, "config"),
@@ -114,8 +113,8 @@ func (w *world) publish(version string) string {
 	return pushed.Repository + "@" + pushed.Digest
 }
 
-// install applies what users copy, config/flux/sluice.yaml, with what a machine without Sigstore, registry and pods has
-// in its place.
+// install applies config/flux/sluice.yaml as users do, with replacements for Sigstore, the registry and pods, which
+// this machine lacks.
 func (w *world) install() {
 	w.t.Helper()
 	public, err := w.key.Public()
@@ -131,7 +130,7 @@ kind: Secret
 metadata: {name: cosign, namespace: flux-system}
 stringData: {cosign.pub: %s}
 `, pem))).To(Succeed())
-	// First, as a reconciliation that has begun goes on waiting.
+	// This comes first, because a running reconciliation would keep waiting.
 	w.patch("kustomization", "sluice", `{"spec":{"wait":false,"retryInterval":"1s"}}`)
 	w.patch("ocirepository", "sluice", fmt.Sprintf(
 		`{"spec":{"url":%q,"insecure":true,"interval":"1s","verify":{"secretRef":{"name":"cosign"},"matchOIDCIdentity":null}}}`, w.up.OCIURL(manifests)))
@@ -150,12 +149,12 @@ func (w *world) get(kind, name, path string) func() (string, error) {
 	}
 }
 
-// condition is a JSON path.
+// condition returns the JSON path of a condition.
 func condition(kind, field string) string {
 	return fmt.Sprintf(`{.status.conditions[?(@.type==%q)].%s}`, kind, field)
 }
 
-// ofSluice lists what there is of Sluice.
+// ofSluice lists all objects of Sluice.
 func (w *world) ofSluice() ([]string, error) {
 	var found []string
 	for _, kind := range []schema.GroupVersionKind{

@@ -31,15 +31,15 @@ import (
 )
 
 const (
-	// well is how many leafs are never cut off. There are two more.
+	// well is the number of leaf clusters that always respond. There are two more.
 	well = 8
-	// patience is how long a promotion may take before something must be wrong.
+	// patience is the timeout of a promotion.
 	patience = time.Minute
 )
 
-// BenchmarkPromotions measures the time from a new revision in a leaf cluster to its promotion, of eight Pipelines at
-// once: first while two other leaf clusters answer too, then while one refuses connections and the packets of one are
-// dropped, and once more when both are back.
+// BenchmarkPromotions measures the time from a new revision in a leaf cluster to its promotion, for eight Pipelines at
+// the same time. It does so while two other leaf clusters respond, while one refuses connections and the packets of the
+// other are dropped, and after both have recovered.
 func BenchmarkPromotions(b *testing.B) {
 	ctx := b.Context()
 	g := NewWithT(b)
@@ -75,7 +75,7 @@ func BenchmarkPromotions(b *testing.B) {
 		}
 		report(b, times)
 	}
-	// The first promotions fill the histories in the Pipelines' status, which makes them larger.
+	// The first promotions fill the histories in the status, which makes the Pipelines larger.
 	for range 11 {
 		promote(b)
 	}
@@ -91,7 +91,7 @@ func BenchmarkPromotions(b *testing.B) {
 	b.Run("all-answer-again", measure)
 }
 
-// promote makes a new revision in each leaf, and returns how long each took to be promoted.
+// promote sets a new revision in each leaf cluster, and returns the time to each promotion.
 func (w *world) promote(ctx context.Context, b *testing.B, leafs []*leafserver.Server, revision string) []time.Duration {
 	began := map[string]time.Time{}
 	for i, leaf := range leafs {

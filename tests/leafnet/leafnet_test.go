@@ -16,9 +16,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package leafnet cuts a leaf cluster off as networks do: its API server is in a network namespace of its own, and
-// packets between it and the controller are dropped. It needs root, and is built with the tag e2e_node only, so that
-// `make test` runs without.
+// Package leafnet drops the packets between a leaf cluster and the controller. The API server of the leaf cluster is in
+// its own network namespace. The package needs root and the build tag e2e_node, so `make test` runs without it.
 package leafnet
 
 import (
@@ -50,13 +49,13 @@ import (
 )
 
 const (
-	// root is the repository's, from this directory.
+	// root is the root of the repository, relative to this directory.
 	root = "../.."
 	flux = localcluster.FluxNamespace
 	name = "pipeline-controller"
-	// serveVariable makes the test's own program a leaf cluster at the address that it holds.
+	// serveVariable makes the test binary serve a leaf cluster at the address in this variable.
 	serveVariable = "SLUICE_TEST_LEAF"
-	// The addresses are of a range that is set aside for tests of networks.
+	// The addresses are from a range that is reserved for network tests.
 	here, there = "198.18.77.1", "198.18.77.2"
 )
 
@@ -75,8 +74,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve is the leaf: it prints its kubeconfig, and each line that it reads is a revision that its application is to
-// run.
+// serve serves the leaf cluster. It prints its kubeconfig, and sets the revision of the application to each line that
+// it reads.
 func serve(address string) error {
 	leaf, err := leafserver.StartAt(address, leafserver.Kustomization)
 	if err != nil {
@@ -127,8 +126,8 @@ func TestALeafWhosePacketsAreDropped(t *testing.T) {
 
 const namespace = "sluice-leaf"
 
-// leafInNamespace starts a leaf in a network namespace, and returns its kubeconfig and what has its application run a
-// revision.
+// leafInNamespace starts a leaf cluster in a network namespace. It returns its kubeconfig, and a function that sets the
+// revision of the application.
 func leafInNamespace(t testing.TB) (kubeconfig []byte, run func(revision string)) {
 	t.Helper()
 	g := NewWithT(t)
@@ -162,7 +161,7 @@ func leafInNamespace(t testing.TB) (kubeconfig []byte, run func(revision string)
 	}
 }
 
-// drop drops the outgoing packets of the leaf. Nothing is rejected.
+// drop drops the outgoing packets of the leaf cluster without rejecting them.
 func drop(t testing.TB) { ip(t, "-netns", namespace, "route", "add", "blackhole", here+"/32") }
 
 func undrop(t testing.TB) { ip(t, "-netns", namespace, "route", "delete", "blackhole", here+"/32") }
@@ -173,7 +172,7 @@ func ip(t testing.TB, args ...string) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "ip %s: %s", strings.Join(args, " "), out)
 }
 
-// world is a control plane with pipeline-controller, whose promotions are notified to the test.
+// world is a control plane with pipeline-controller. The test receives its notifications.
 type world struct {
 	cluster *localcluster.Cluster
 	admin   client.Client
@@ -214,7 +213,7 @@ spec: {suspend: true, interval: 1h, prune: true, path: ., sourceRef: {kind: GitR
 	return w
 }
 
-// addPipeline makes a Pipeline from a leaf to the control plane, where the application never runs anything.
+// addPipeline creates a Pipeline from a leaf cluster to the control plane, where the application never runs anything.
 func (w *world) addPipeline(ctx context.Context, t testing.TB, name string, kubeconfig []byte) {
 	t.Helper()
 	g := NewWithT(t)
@@ -249,7 +248,7 @@ func (w *world) notify(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// promotions are all that were notified so far.
+// promotions returns all notified promotions.
 func (w *world) promotions() []string {
 	for {
 		select {
@@ -261,7 +260,7 @@ func (w *world) promotions() []string {
 	}
 }
 
-// target returns a function that reads what a Pipeline says of its target in the leaf.
+// target returns a function that reads the status of a Pipeline's target in the leaf cluster.
 func (w *world) target(name string) func() (pipelinesv1.TargetStatus, error) {
 	return func() (pipelinesv1.TargetStatus, error) {
 		pipeline := &pipelinesv1.Pipeline{}

@@ -38,7 +38,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /apis/{group}/{version}/namespaces/{namespace}/{resource}", s.list)
 	mux.HandleFunc("GET /apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}", s.get)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What is admitted before a change of what is admitted ends with it.
+		// A request that was admitted under earlier rules ends when the rules change.
 		ended := s.objects.disconnection()
 		if s.admit(w, r) {
 			mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), endedKey{}, ended)))
@@ -46,7 +46,7 @@ func (s *Server) routes() http.Handler {
 	})
 }
 
-// endedKey has, in the context of a request, the channel that ends watches when it is closed.
+// endedKey is the context key of the channel that ends watches.
 type endedKey struct{}
 
 // admit records a request, and responds if it is rejected.
@@ -203,11 +203,11 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, kind Kind) {
 
 func answer(w http.ResponseWriter, content any) {
 	w.Header().Set("Content-Type", "application/json")
-	// The client may be gone.
+	// The client may have disconnected.
 	_ = json.NewEncoder(w).Encode(content)
 }
 
-// status refuses as an API server does, with a word that must not get anywhere.
+// status responds with an error that contains Secret.
 func status(w http.ResponseWriter, code int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -216,5 +216,5 @@ func status(w http.ResponseWriter, code int) {
 	})
 }
 
-// Secret is in the body of each refusal. A client must not repeat it.
+// Secret is in the body of each error. Clients must not repeat it.
 const Secret = "told-to-nobody"

@@ -23,8 +23,8 @@ import (
 	"sync"
 )
 
-// Line carries connections to a server, and can go silent: what is sent is then neither delivered nor refused, on
-// connections that are open and on new ones.
+// Line forwards connections to a server, and can go silent. Then data on open and new connections is neither delivered
+// nor rejected.
 type Line struct {
 	listener net.Listener
 	to       string
@@ -35,7 +35,7 @@ type Line struct {
 	closed bool
 }
 
-// NewLine returns a line to a server at a URL.
+// NewLine returns a line to the server at a URL.
 func NewLine(url string) (*Line, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,7 +46,7 @@ func NewLine(url string) (*Line, error) {
 	return l, nil
 }
 
-// Blackhole is a line that never carries anything. It leads nowhere.
+// Blackhole returns a line that never forwards anything.
 func Blackhole() (*Line, error) {
 	l, err := NewLine("https://127.0.0.1:0")
 	if err == nil {
@@ -55,10 +55,10 @@ func Blackhole() (*Line, error) {
 	return l, err
 }
 
-// URL is that of this end of the line.
+// URL returns the address of this end of the line.
 func (l *Line) URL() string { return "https://" + l.listener.Addr().String() }
 
-// Silence makes the line carry nothing until Restore.
+// Silence stops forwarding until Restore.
 func (l *Line) Silence() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *Line) Silence() {
 	}
 }
 
-// Restore makes the line carry again, what was sent meanwhile first.
+// Restore resumes forwarding, starting with what was sent meanwhile.
 func (l *Line) Restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *Line) Restore() {
 	}
 }
 
-// Close ends the line and all that it carries.
+// Close closes the line and its connections.
 func (l *Line) Close() error {
 	l.Restore()
 	l.mu.Lock()
@@ -101,7 +101,7 @@ func (l *Line) accept() {
 	}
 }
 
-// track has a connection end with the line.
+// track closes a connection when the line is closed.
 func (l *Line) track(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,7 @@ func (l *Line) carry(conn net.Conn) {
 	_, _ = io.Copy(conn, &carried{line: l, Reader: far})
 }
 
-// wait returns once the line carries.
+// wait returns when the line forwards.
 func (l *Line) wait() {
 	l.mu.Lock()
 	silent := l.silent

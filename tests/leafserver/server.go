@@ -15,8 +15,8 @@ limitations under the License.
 */
 
 // Package leafserver is a light API server of a leaf cluster, for tests that need many of them, or one that misbehaves.
-// It serves the discovery of the kinds that it is given, and get, list and watch on their objects, over TLS and HTTP/2
-// as a real one does. There is no storage behind it, no admission and no RBAC but for what a test makes it refuse.
+// It serves discovery, get, list and watch for given kinds over TLS and HTTP/2. It has no storage and no admission, and
+// refuses only what a test selects.
 package leafserver
 
 import (
@@ -35,27 +35,27 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Kind is one that a Server serves.
+// Kind is a kind that a Server serves.
 type Kind struct {
 	Group, Version, Kind, Resource string
 }
 
-// Kustomization is Flux's.
+// Kustomization is Flux's kind.
 var Kustomization = Kind{
 	Group: kustomizev1.GroupVersion.Group, Version: kustomizev1.GroupVersion.Version, Kind: kustomizev1.KustomizationKind, Resource: "kustomizations",
 }
 
-// Request is one that a Server was sent.
+// Request is a request to a Server.
 type Request struct {
-	// Path and Query of its URL.
+	// Path and Query are those of its URL.
 	Path, Query string
-	// Watch reports whether it opened a watch.
+	// Watch is true if it opened a watch.
 	Watch bool
-	// User is the token that came with it.
+	// User is the token of the request.
 	User string
 }
 
-// Server is an API server. Its methods may be called from several goroutines at once.
+// Server is an API server. Its methods are safe for concurrent use.
 type Server struct {
 	address string
 	handler http.Handler
@@ -72,11 +72,11 @@ type Server struct {
 	open     map[net.Conn]struct{}
 }
 
-// Token is what a Server accepts at first.
+// Token is the initially accepted token.
 const Token = "a-token"
 
-// credentials are shared by all servers: to make a key takes longer than to start a server. They are good on loopback,
-// and at an address for servers in a network namespace of their own.
+// credentials are shared by all servers, because creating a key takes longer than starting a server. They are valid on
+// loopback, and at one address for servers in a network namespace.
 var credentials = sync.OnceValues(func() (tls.Certificate, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP("198.18.77.2")}, nil)
 	if err != nil {
@@ -85,7 +85,7 @@ var credentials = sync.OnceValues(func() (tls.Certificate, error) {
 	return tls.X509KeyPair(certificate, key)
 })
 
-// Start starts a server on loopback that serves kinds.
+// Start starts a server on loopback.
 func Start(kinds ...Kind) (*Server, error) { return StartAt("127.0.0.1:0", kinds...) }
 
 // StartAt starts a server at an address.
@@ -95,7 +95,7 @@ func StartAt(address string, kinds ...Kind) (*Server, error) {
 	return s, s.Resume()
 }
 
-// Stop ends the server and all connections. Its address refuses connections until Resume.
+// Stop stops the server and closes all connections. Its address refuses connections until Resume.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	serving := s.serving
@@ -108,7 +108,7 @@ func (s *Server) Stop() error {
 	return serving.Close()
 }
 
-// Resume starts the server again, at the same address and with the same objects.
+// Resume restarts the server at the same address with the same objects.
 func (s *Server) Resume() error {
 	certificate, err := credentials()
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Server) Resume() error {
 	return s.ResumeWith(certificate)
 }
 
-// ResumeWith does so with a certificate of its own.
+// ResumeWith restarts the server with its own certificate.
 func (s *Server) ResumeWith(certificate tls.Certificate) error {
 	listener, err := net.Listen("tcp", s.address)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Server) ResumeWith(certificate tls.Certificate) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.address, s.serving = listener.Addr().String(), serving
-	// It ends with Stop, and says so.
+	// It ends with Stop, and returns an error then.
 	go func() { _ = serving.ServeTLS(listener, "", "") }()
 	return nil
 }
@@ -150,17 +150,17 @@ func (s *Server) count(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Connections returns the number of open connections, and of all connections so far.
+// Connections returns the number of open connections, and of all connections since the start.
 func (s *Server) Connections() (open, ever int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open), s.dialed
 }
 
-// URL is the server's.
+// URL returns the server's address.
 func (s *Server) URL() string { return "https://" + s.address }
 
-// CA is the certificate that the server's is good by, as PEM.
+// CA returns the CA certificate of the server in PEM.
 func (s *Server) CA() []byte {
 	certificate, err := credentials()
 	if err != nil {
@@ -175,10 +175,10 @@ func (s *Server) CA() []byte {
 	return ca
 }
 
-// Kubeconfig is one for the bearer of a token.
+// Kubeconfig returns a kubeconfig with a token.
 func (s *Server) Kubeconfig(token string) []byte { return Kubeconfig(s.URL(), s.CA(), token) }
 
-// Kubeconfig is one for the bearer of a token at any address.
+// Kubeconfig returns a kubeconfig with a token and an address.
 func Kubeconfig(url string, ca []byte, token string) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"leaf",
 "contexts":[{"name":"leaf","context":{"cluster":"leaf","user":"leaf"}}],
@@ -186,10 +186,10 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 "users":[{"name":"leaf","user":{"token":%q}}]}`, url, base64.StdEncoding.EncodeToString(ca), token)
 }
 
-// Accept makes the server accept these tokens and no others.
+// Accept makes the server accept only these tokens.
 func (s *Server) Accept(tokens ...string) { s.AcceptIf(oneOf(tokens...)) }
 
-// AcceptIf makes the server accept those tokens that the function takes.
+// AcceptIf makes the server accept the tokens that the function accepts.
 func (s *Server) AcceptIf(accepts func(token string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +200,7 @@ func oneOf(tokens ...string) func(string) bool {
 	return func(token string) bool { return slices.Contains(tokens, token) }
 }
 
-// Serve makes the server serve these kinds and no others. Watches on others end, as when a CRD is deleted.
+// Serve makes the server serve only these kinds. Watches of others end, as when a CRD is deleted.
 func (s *Server) Serve(kinds ...Kind) {
 	s.mu.Lock()
 	s.kinds = kinds
@@ -208,7 +208,8 @@ func (s *Server) Serve(kinds ...Kind) {
 	s.objects.disconnect()
 }
 
-// Refuse makes the server answer requests with a status, unless it is zero. Nil refuses none. What runs goes on.
+// Refuse gives requests the status that the function returns, unless it is zero. With nil, none is refused. Open
+// watches continue.
 func (s *Server) Refuse(status func(Request) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +219,7 @@ func (s *Server) Refuse(status func(Request) int) {
 // Disconnect ends all watches.
 func (s *Server) Disconnect() { s.objects.disconnect() }
 
-// Hang makes the server take connections and requests and answer none, nor send anything on watches, until Unhang.
+// Hang makes the server accept connections and requests without a response, and silences watches, until Unhang.
 func (s *Server) Hang() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +227,7 @@ func (s *Server) Hang() {
 	s.objects.mute(true)
 }
 
-// Unhang makes it answer again.
+// Unhang ends Hang.
 func (s *Server) Unhang() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +236,7 @@ func (s *Server) Unhang() {
 	s.objects.mute(false)
 }
 
-// Requests are those that the server was sent since the last call of it.
+// Requests returns the requests since its last call.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()

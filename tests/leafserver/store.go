@@ -27,7 +27,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 )
 
-// Object is what a Server has of an application.
+// Object is an application in a Server.
 type Object struct {
 	Kind            Kind
 	Namespace, Name string
@@ -35,13 +35,13 @@ type Object struct {
 	Revision string
 	// Ready is the status of its Ready condition. Default: "True".
 	Ready string
-	// Message is that of its Ready condition.
+	// Message is the message of its Ready condition.
 	Message string
-	// Ballast is how many bytes of spec it has besides.
+	// Ballast is the number of additional bytes in its spec.
 	Ballast int
 }
 
-// object is one as it is served.
+// object is an object as it is served.
 type object struct {
 	key
 	content json.RawMessage
@@ -52,7 +52,7 @@ type key struct {
 	namespace, name string
 }
 
-// event is a change.
+// event is a change of an object.
 type event struct {
 	key
 	version int
@@ -64,9 +64,9 @@ type store struct {
 	version int
 	objects map[key]json.RawMessage
 	events  []event
-	// oldest is the version before which events are forgotten.
+	// oldest is the version before which events are dropped.
 	oldest int
-	// changed is closed at each change, and disconnected when all watches are to end.
+	// changed is closed at each change, and disconnected when all watches must end.
 	changed, disconnected chan struct{}
 	muted                 bool
 }
@@ -75,7 +75,7 @@ func newStore() *store {
 	return &store{version: 1, objects: map[key]json.RawMessage{}, changed: make(chan struct{}), disconnected: make(chan struct{})}
 }
 
-// Put makes or changes an object.
+// Put creates or updates an object.
 func (s *Server) Put(o Object) {
 	if o.Kind == (Kind{}) {
 		o.Kind = Kustomization
@@ -94,14 +94,14 @@ func (s *Server) Delete(o Object) {
 	s.objects.delete(key{kind: o.Kind, namespace: o.Namespace, name: o.Name})
 }
 
-// Compact forgets what changed so far, so that no watch can go on from an older version.
+// Compact drops the events so far, so no watch can resume at an older version.
 func (s *Server) Compact() {
 	s.objects.mu.Lock()
 	defer s.objects.mu.Unlock()
 	s.objects.events, s.objects.oldest = nil, s.objects.version
 }
 
-// PutRaw makes or changes an object with any content.
+// PutRaw creates or updates an object with any content.
 func (s *Server) PutRaw(kind Kind, namespace, name string, content []byte) {
 	s.objects.change(key{kind: kind, namespace: namespace, name: name}, func(int) ([]byte, string) { return content, "MODIFIED" })
 }
@@ -131,7 +131,7 @@ func (s *store) delete(k key) {
 	s.change(k, func(int) ([]byte, string) { return s.objects[k], "DELETED" })
 }
 
-// change makes a change, which tell returns with its type.
+// change applies a change. tell returns its type.
 func (s *store) change(k key, tell func(version int) ([]byte, string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *store) change(k key, tell func(version int) ([]byte, string)) {
 	s.changed = make(chan struct{})
 }
 
-// list returns the objects of a kind in a namespace, or in all, in order.
+// list returns the objects of a kind in a namespace, or in all namespaces, in order.
 func (s *store) list(kind Kind, namespace string) ([]object, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,12 +162,12 @@ func (s *store) list(kind Kind, namespace string) ([]object, int) {
 	return found, s.version
 }
 
-// matches reports whether the object is of a kind, in whichever version, and in a namespace.
+// matches reports whether the object is in a namespace and of a kind, in any version.
 func (k key) matches(kind Kind, namespace string) bool {
 	return k.kind.Group == kind.Group && k.kind.Kind == kind.Kind && (namespace == "" || k.namespace == namespace)
 }
 
-// since returns what has changed after a version, the version now, and what is closed at the next change.
+// since returns the changes after a version, the current version, and a channel that is closed at the next change.
 func (s *store) since(kind Kind, namespace string, version int) ([]json.RawMessage, int, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *store) disconnection() <-chan struct{} {
 	return s.disconnected
 }
 
-// mute has watches be sent nothing; what they miss they are sent afterwards.
+// mute stops sending on watches. What they miss is sent later.
 func (s *store) mute(muted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

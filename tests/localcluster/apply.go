@@ -30,23 +30,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldManager owns what Apply applies.
+// fieldManager is the field manager of Apply.
 const fieldManager = "sluice-local"
 
 func newManager(c client.Client) *ssa.ResourceManager {
 	return ssa.NewResourceManager(c, polling.NewStatusPoller(c, c.RESTMapper(), polling.Options{}), ssa.Owner{Field: fieldManager})
 }
 
-// Apply applies the documents of a YAML or JSON stream as Flux does: on the server's side, as administrator and with
-// field manager sluice-local. CRDs, Namespaces and ClusterRoles go first, and are waited for until they are Current, as
-// kstatus says. Every object of a stage is tried before any of it is applied, and what would change nothing is left as
-// it is. Objects of a namespaced kind must name their namespace.
+// Apply applies the documents of a YAML or JSON stream as Flux does: with server-side apply, as an administrator, and
+// with field manager sluice-local. It applies CRDs, Namespaces and ClusterRoles first, and waits until they are Current
+// in kstatus. It runs a dry run of every object of a stage before it applies any, and skips objects without changes.
+// Objects of a namespaced kind must have a namespace.
 func (c *Cluster) Apply(ctx context.Context, manifests []byte) error {
 	return c.apply(ctx, manifests)
 }
 
-// ApplyKustomization applies what `kubectl kustomize` builds from a directory, as Apply does, without the objects of
-// the kinds named: of an install whose controllers run as processes, that is "Deployment".
+// ApplyKustomization applies the output of `kubectl kustomize` for a directory, as Apply does. It omits objects of the
+// given kinds, such as "Deployment" if the controllers run as processes.
 func (c *Cluster) ApplyKustomization(ctx context.Context, dir string, withoutKinds ...string) error {
 	kubectl, err := c.programs.path("kubectl")
 	if err != nil {

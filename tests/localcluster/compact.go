@@ -25,8 +25,8 @@ import (
 	"net/http"
 )
 
-// Compact has etcd forget what all objects were in the past. A watch of the API server that is to go on from there
-// fails with "Expired" once the API server itself has forgotten, as it has after a restart.
+// Compact makes etcd drop old revisions. A watch of the API server from an old revision then fails with "Expired", if
+// the API server has dropped it too, as after a restart.
 func (c *Cluster) Compact(ctx context.Context) error {
 	var status struct {
 		Header struct {

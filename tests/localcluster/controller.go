@@ -32,39 +32,36 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tokenSeconds is how long a controller's token is good for, from each start: longer than anybody leaves a playground
-// running in one piece.
+// tokenSeconds is the lifetime of a controller's token, from each start.
 const tokenSeconds = 7 * 24 * 60 * 60
 
-// ControllerProcess describes a controller that runs with the rights of a ServiceAccount.
+// ControllerProcess describes a controller that runs with the permissions of a ServiceAccount.
 type ControllerProcess struct {
-	// Name tells it apart from the cluster's other processes. Required.
+	// Name is unique among the cluster's processes. Required.
 	Name string
 
-	// Binary is the path of its program, or the name of one in the directory of programs (bin/). Default: Name.
+	// Binary is the path of its program, or its name in the directory of programs (bin/). The default is Name.
 	Binary string
 
-	// Namespace is that of the ServiceAccount, and what the controller finds in RUNTIME_NAMESPACE. Default:
-	// flux-system.
+	// Namespace is the namespace of the ServiceAccount, and the value of RUNTIME_NAMESPACE. The default is flux-system.
 	Namespace string
 
-	// ServiceAccount is whose token the controller gets: it may do what the RBAC of the cluster grants that account. It
-	// must exist. Required.
+	// ServiceAccount is the account whose token the controller uses. It must exist. Required.
 	ServiceAccount string
 
-	// Server is what the controller takes for the API server, such as a proxy: its address and CA. Default: the API
-	// server.
+	// Server is the address and CA that the controller uses as its API server, such as those of a proxy. The default is
+	// the API server.
 	Server *rest.Config
 
-	// Args are passed after --health-addr and --metrics-addr, which are set for it, and --allow-loopback-git-hosts,
-	// which pipeline-controller gets.
+	// Args are additional flags. --health-addr and --metrics-addr are set, and pipeline-controller gets
+	// --allow-loopback-git-hosts.
 	Args []string
 
-	// Env are more settings of its environment, as NAME=VALUE.
+	// Env are additional environment variables, as NAME=VALUE.
 	Env []string
 }
 
-// DeploymentArgs returns the args of the first container of a Deployment, from the path of its manifest.
+// DeploymentArgs returns the args of the first container of a Deployment in a manifest.
 func DeploymentArgs(path string) ([]string, error) {
 	manifest, err := os.ReadFile(path)
 	if err != nil {
@@ -80,8 +77,8 @@ func DeploymentArgs(path string) ([]string, error) {
 	return deployment.Spec.Template.Spec.Containers[0].Args, nil
 }
 
-// StartController runs a controller and waits until it answers at /readyz. The process belongs to the cluster, whose
-// Stop ends it too. Each start of it, also a later one by Process.Start, gets a fresh token.
+// StartController starts a controller and waits until /readyz responds. Stop of the cluster ends it. Each start,
+// including later ones by Process.Start, uses a new token.
 func (c *Cluster) StartController(ctx context.Context, controller ControllerProcess) (*Process, error) {
 	if controller.Namespace == "" {
 		controller.Namespace = FluxNamespace
@@ -105,7 +102,7 @@ func (c *Cluster) StartController(ctx context.Context, controller ControllerProc
 	return p, nil
 }
 
-// runAs gives a process the token of a ServiceAccount at each of its starts.
+// runAs gives a process a new token of a ServiceAccount at each start.
 func (c *Cluster) runAs(p *Process, namespace, serviceAccount string, server *rest.Config) {
 	kubeconfig := filepath.Join(c.Dir, "home", p.Name, "kubeconfig")
 	p.env = append(p.env, "KUBECONFIG="+kubeconfig)
@@ -140,7 +137,7 @@ func (c *Cluster) serviceAccountToken(ctx context.Context, namespace, name strin
 	return request.Status.Token, nil
 }
 
-// newController describes a process with the flags that Flux's controllers and Sluice's share.
+// newController describes a process with the common flags of Flux's and Sluice's controllers.
 func (c *Cluster) newController(name, path string) (*Process, error) {
 	var health, metrics string
 	if err := freeAddresses(&health, &metrics); err != nil {

@@ -35,15 +35,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServiceAddress is the address of the Service "kubernetes". Nobody serves it, but the API server's certificate is good
-// for it.
+// ServiceAddress is the address of the Service "kubernetes". Nothing listens there, but the API server's certificate is
+// valid for it.
 const ServiceAddress = "10.0.0.1"
 
-// ServiceRange is the network that Services have their addresses from. ServiceAddress is its first.
+// ServiceRange is the network of Service addresses. ServiceAddress is its first address.
 const ServiceRange = "10.0.0.0/24"
 
-// controller-runtime's envtest is not used for etcd and kube-apiserver: it gives no hold of its processes, which
-// therefore stay behind when their parent is killed, and an early end leaves no trace of the reason.
+// controller-runtime's envtest is not used: it gives no access to its processes, so they stay when their parent is
+// killed, and an early exit leaves no error.
 
 // startControlPlane starts etcd and kube-apiserver, and sets Config, Kubeconfig and client.
 func (c *Cluster) startControlPlane(ctx context.Context) error {
@@ -77,7 +77,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 	return c.startProcess(ctx, p)
 }
 
-// credentials are the files from which kube-apiserver and kube-controller-manager know each other.
+// credentials are the files with which kube-apiserver and kube-controller-manager authenticate each other.
 type credentials struct {
 	servingCertificate string // with its CA
 	servingKey         string
@@ -108,7 +108,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		"--tls-private-key-file="+files.servingKey,
 		"--token-auth-file="+files.tokens,
 		"--authorization-mode=RBAC",
-		// Others can look up who issued a token, and its keys.
+		// Other clusters can read the issuer of tokens and its keys.
 		"--service-account-issuer="+c.Config.Host,
 		"--service-account-jwks-uri="+c.Config.Host+"/openid/v1/jwks",
 		"--service-account-key-file="+files.serviceAccountKey,
@@ -116,8 +116,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		"--service-cluster-ip-range="+ServiceRange,
 		"--kubelet-client-certificate="+files.kubeletCertificate,
 		"--kubelet-client-key="+files.kubeletKey,
-		// It refuses to write loopback addresses into the Endpoints of the Service "kubernetes", which no pod is there
-		// to use.
+		// It does not write loopback addresses to the Endpoints of the Service "kubernetes". No pod uses it.
 		"--endpoint-reconciler-type=none",
 		"--allow-privileged=true",
 	)
@@ -140,7 +139,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	return nil
 }
 
-// writeCredentials writes the credentials' files, and sets Config and Kubeconfig.
+// writeCredentials writes the files of the credentials, and sets Config and Kubeconfig.
 func (c *Cluster) writeCredentials(url string) (credentials, error) {
 	dir, err := c.subdirectory("credentials")
 	if err != nil {
@@ -200,7 +199,7 @@ func newKubeletCredentials() (certificate, key []byte, err error) {
 	return certificate, key, err
 }
 
-// KubeletClientCA returns the path of the CA of the certificate that kube-apiserver shows to kubelets.
+// KubeletClientCA returns the path of the CA of kube-apiserver's client certificate for kubelets.
 func (c *Cluster) KubeletClientCA() string {
 	return credentialsIn(filepath.Join(c.Dir, "credentials")).kubeletCertificate
 }
@@ -230,8 +229,8 @@ func writeKubeconfig(path string, from *rest.Config) error {
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// startControllerManager starts kube-controller-manager and waits until it has done some of its work; it has no
-// endpoint to ask.
+// startControllerManager starts kube-controller-manager, and waits until it has done some work, because it has no
+// endpoint.
 func (c *Cluster) startControllerManager(ctx context.Context) error {
 	files := credentialsIn(filepath.Join(c.Dir, "credentials"))
 	p, err := c.newControlPlaneProcess("kube-controller-manager",
@@ -256,7 +255,7 @@ func (c *Cluster) hasDefaultServiceAccount(ctx context.Context) error {
 	return c.client.Get(ctx, key, &corev1.ServiceAccount{})
 }
 
-// newControlPlaneProcess describes a process of the program of the same name.
+// newControlPlaneProcess describes a process of the program with the same name.
 func (c *Cluster) newControlPlaneProcess(name string, args ...string) (*Process, error) {
 	path, err := c.programs.path(name)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// FluxController names one of Flux's controllers.
+// FluxController is the name of a controller of Flux.
 type FluxController string
 
 // The controllers of Flux that a cluster can run.
@@ -38,8 +38,8 @@ const (
 
 var fluxControllers = []FluxController{SourceController, KustomizeController, HelmController, NotificationController}
 
-// sourceControllerRights are those that Flux's install gives source-controller. Others are administrators there, and so
-// they are here.
+// sourceControllerRights are the permissions of source-controller in Flux's install. The others are administrators
+// there too.
 const sourceControllerRights = `
 apiVersion: v1
 kind: ServiceAccount
@@ -61,7 +61,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: source-c
 subjects: [{kind: ServiceAccount, name: source-controller, namespace: ` + FluxNamespace + `}]
 `
 
-// startFlux installs Flux's CRDs, namespace and rights, and runs the controllers.
+// startFlux installs Flux's CRDs, namespace and permissions, and starts the controllers.
 func (c *Cluster) startFlux(ctx context.Context, controllers []FluxController) error {
 	if err := c.installFlux(ctx); err != nil {
 		return fmt.Errorf("installing Flux's CRDs: %w", err)
@@ -84,8 +84,8 @@ func (c *Cluster) startFlux(ctx context.Context, controllers []FluxController) e
 	return group.Wait()
 }
 
-// StartFlux runs one more of Flux's controllers and waits until it is ready. It may not be notification-controller,
-// which the others have to know from their start.
+// StartFlux starts another controller of Flux and waits until it is ready. It can't start notification-controller,
+// because the others need its address.
 func (c *Cluster) StartFlux(ctx context.Context, controller FluxController) (*Process, error) {
 	if controller == NotificationController {
 		return nil, fmt.Errorf("%s can be started only with the cluster", controller)
@@ -132,8 +132,8 @@ func (c *Cluster) startFluxController(ctx context.Context, controller FluxContro
 	return p, c.startProcess(ctx, p)
 }
 
-// fluxFlags returns the flags that are the controller's own; events is the address of notification-controller's
-// endpoint for events, empty if it does not run.
+// fluxFlags returns the flags of a controller. events is the address of notification-controller, or empty if it does
+// not run.
 func (c *Cluster) fluxFlags(controller FluxController, events string) ([]string, error) {
 	toEvents := "--events-addr=" + c.EventsAddr
 	switch controller {
@@ -148,7 +148,7 @@ func (c *Cluster) fluxFlags(controller FluxController, events string) ([]string,
 		}
 		return []string{toEvents, "--storage-path=" + storage, "--storage-addr=" + address, "--storage-adv-addr=" + address}, nil
 	case KustomizeController, HelmController:
-		// Instead of Flux's 30 s, which is long for someone who waits.
+		// Shorter than Flux's 30 s, so users wait less.
 		return []string{toEvents, "--requeue-dependency=5s"}, nil
 	case NotificationController:
 		receiver, err := freeAddress()

@@ -35,27 +35,27 @@ import (
 
 // Gitea is a running Git host with pull requests.
 type Gitea struct {
-	// URL is its root, without a slash at the end. A repository is at URL/Username/NAME.git.
+	// URL is its address without a trailing slash. A repository is at URL/Username/NAME.git.
 	URL string
 
-	// Username and Password are those of its only user, an administrator; Git over HTTP takes them.
+	// Username and Password are the credentials of its only user, an administrator. They work for Git over HTTP too.
 	Username, Password string
 
-	// Token is an API token of that user, with all scopes. Git over HTTP takes it too, as a password.
+	// Token is an API token of the user with all scopes. It also works as a password for Git over HTTP.
 	Token string
 
-	// Client talks to its API with Token.
+	// Client is a client of its API with Token.
 	Client *gitea.Client
 
-	// LogPath is the file that takes its log.
+	// LogPath is the path of its log.
 	LogPath string
 
 	dir     string
 	process *Process
 }
 
-// StartGitea starts a Gitea, on loopback and with nothing in it but a user, and returns it once it answers. It needs no
-// cluster. ctx bounds the start only; it runs until Stop. When it does not start, the error quotes the end of its log.
+// StartGitea starts an empty Gitea with one user on loopback, and returns when it responds. It needs no cluster. ctx
+// limits the start only. Gitea runs until Stop. If it does not start, the error contains the end of its log.
 func StartGitea(ctx context.Context) (_ *Gitea, err error) {
 	programs, err := findPrograms()
 	if err != nil {
@@ -88,7 +88,7 @@ func StartGitea(ctx context.Context) (_ *Gitea, err error) {
 	return g, err
 }
 
-// Stop ends it and removes all that it holds. It may be called more than once.
+// Stop stops it and removes its data. It may be called again.
 func (g *Gitea) Stop() error {
 	var err error
 	if g.process != nil {
@@ -97,8 +97,8 @@ func (g *Gitea) Stop() error {
 	return errors.Join(err, os.RemoveAll(g.dir))
 }
 
-// CreateRepository creates an empty public repository of the user's, whose default branch is main. A name that is taken
-// is an error.
+// CreateRepository creates an empty public repository of the user with the default branch main. It returns an error if
+// the name exists.
 func (g *Gitea) CreateRepository(name string) (*gitea.Repository, error) {
 	repository, _, err := g.Client.CreateRepo(gitea.CreateRepoOption{Name: name, DefaultBranch: "main"})
 	if err != nil {
@@ -225,7 +225,7 @@ func (g *Gitea) configure(programs programs) error {
 	return nil
 }
 
-// createUser returns the user's token.
+// createUser creates the user and returns its token.
 func (g *Gitea) createUser(ctx context.Context) (string, error) {
 	output, err := g.run(ctx, "admin", "user", "create", "--admin",
 		"--username", g.Username, "--password", g.Password, "--email", g.Username+"@localhost.localdomain", "--must-change-password=false",
@@ -240,7 +240,7 @@ func (g *Gitea) createUser(ctx context.Context) (string, error) {
 	return string(words[len(words)-1]), nil
 }
 
-// run runs one of Gitea's commands to its end and returns what it printed.
+// run runs a command of Gitea and returns its output.
 func (g *Gitea) run(ctx context.Context, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, g.process.path, append([]string{"--config", filepath.Join(g.dir, "app.ini")}, args...)...)
 	command.Env = g.process.env
@@ -248,7 +248,7 @@ func (g *Gitea) run(ctx context.Context, args ...string) ([]byte, error) {
 	command.Stderr = &stderr
 	output, err := command.Output()
 	if err != nil {
-		// Not the arguments: the password is among them.
+		// Without the arguments, which contain the password.
 		return nil, fmt.Errorf("gitea %s: %w: %s%s", args[0], err, output, stderr.Bytes())
 	}
 	return output, nil

@@ -41,35 +41,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FluxNamespace is the namespace in which Flux and Sluice are installed.
+// FluxNamespace is the namespace of Flux and Sluice.
 const FluxNamespace = "flux-system"
 
-// pollInterval is how often a condition that is waited for is looked at.
+// pollInterval is the interval of checks while waiting.
 const pollInterval = 50 * time.Millisecond
 
-// Options say what a cluster consists of.
+// Options configure a cluster.
 type Options struct {
-	// Flux lists the controllers of Flux to run. Default: none. The CRDs of all four are installed in any case.
+	// Flux lists the controllers of Flux to run. The default is none. The CRDs of all four are always installed.
 	Flux []FluxController
 
-	// KeepDir leaves the cluster's directory, with its logs, in place after Stop. Default: it is removed.
+	// KeepDir keeps the cluster's directory with its logs after Stop. By default, it is removed.
 	KeepDir bool
 }
 
-// Cluster is a running control plane with the controllers started on it. Its methods may be called from several
-// goroutines at once.
+// Cluster is a running control plane with controllers. Its methods are safe for concurrent use.
 type Cluster struct {
-	// Dir holds everything the cluster writes: data, credentials, and in logs/ one log a process.
+	// Dir contains the files of the cluster: data, credentials, and one log for each process in logs/.
 	Dir string
 
-	// Config connects as an administrator (group system:masters), without client-side rate limit.
+	// Config connects as an administrator (group system:masters) without a client-side rate limit.
 	Config *rest.Config
 
-	// Kubeconfig is the path of a kubeconfig file for the same administrator.
+	// Kubeconfig is the path of the same administrator's kubeconfig.
 	Kubeconfig string
 
-	// EventsAddr is the URL to which controllers post their events, that of notification-controller; empty if that is
-	// not among Options.Flux.
+	// EventsAddr is the URL of notification-controller for events. It is empty if Options.Flux does not contain it.
 	EventsAddr string
 
 	keepDir  bool
@@ -116,9 +114,8 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// Stop ends all processes at once, the last started first, and removes Dir unless it must be kept. Nothing of a
-// cluster is used again, so that nothing is gained by waiting for what its controllers are in the middle of; Flux's may
-// take a minute. It may be called more than once.
+// Stop kills all processes, the last started first, and removes Dir unless it must be kept. It does not wait for
+// controllers to shut down, because the cluster is not used again. It may be called more than once.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +130,7 @@ func (c *Cluster) Stop() error {
 	return errors.Join(errs...)
 }
 
-// newProcess describes a process with a home and a log of its own.
+// newProcess describes a process with its own home directory and log.
 func (c *Cluster) newProcess(name, path string, args ...string) (*Process, error) {
 	home, err := c.subdirectory("home", name)
 	if err != nil {
@@ -148,16 +145,16 @@ func (c *Cluster) newProcess(name, path string, args ...string) (*Process, error
 	}, nil
 }
 
-// startProcess starts p and has Stop end it.
+// startProcess starts p. Stop ends it.
 func (c *Cluster) startProcess(ctx context.Context, p *Process) error {
-	// Even one that fails to start must be stopped: it may be running and not get ready.
+	// It must be stopped even if its start failed, because it may be running without being ready.
 	c.mu.Lock()
 	c.processes = append(c.processes, p)
 	c.mu.Unlock()
 	return p.Start(ctx)
 }
 
-// Process returns the process of a name, or nil if none was started.
+// Process returns a process by name, or nil.
 func (c *Cluster) Process(name string) *Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,14 +166,13 @@ func (c *Cluster) Process(name string) *Process {
 	return nil
 }
 
-// subdirectory makes a directory below Dir.
+// subdirectory creates a directory below Dir.
 func (c *Cluster) subdirectory(elem ...string) (string, error) {
 	path := filepath.Join(append([]string{c.Dir}, elem...)...)
 	return path, os.MkdirAll(path, 0o700)
 }
 
-// poll calls probe until it returns nil, then returns nil. When ctx ends first, the error says what was waited for and
-// why it was not so.
+// poll calls probe until it returns nil. If ctx ends first, the error contains what was waited for and the last error.
 func poll(ctx context.Context, what string, probe func(context.Context) error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -24,15 +24,15 @@ import (
 	"sync"
 )
 
-// Ports are taken from below the range that systems use for outgoing connections, where between the moment a port is
-// found free and the one its server takes it, any client connection could be given it.
+// Ports are below the range of outgoing connections. Otherwise, a client connection could use a port after it was found
+// free and before its server listens.
 const (
 	firstPort = 18000
 	lastPort  = 31999
 )
 
-// freeAddress returns a host and port on loopback at which nothing listens, and which no other cluster of this machine
-// is given as long as this program runs: a process that is stopped for a while finds it free when it is started again.
+// freeAddress returns a free host and port on loopback. It reserves them for this program until the end, so a process
+// can restart at the same address.
 func freeAddress() (string, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -53,12 +53,12 @@ func freeAddress() (string, error) {
 
 var reserved struct {
 	sync.Mutex
-	// ports are kept here from the garbage collector, which would close them.
+	// ports keeps the listeners from garbage collection, which would close them.
 	ports []net.PacketConn
 }
 
-// reserve takes an address until the program ends, and reports whether no one else has. The port of the same number for
-// UDP, which nobody here uses, stands for it.
+// reserve reserves an address until the program ends, and reports whether it was free. The UDP port of the same number,
+// which is not used otherwise, marks the reservation.
 func reserve(address string) bool {
 	port, err := net.ListenPacket("udp", address)
 	if err != nil {
@@ -70,7 +70,7 @@ func reserve(address string) bool {
 	return true
 }
 
-// freeAddresses fills several addresses.
+// freeAddresses sets several addresses.
 func freeAddresses(addresses ...*string) error {
 	for _, address := range addresses {
 		var err error

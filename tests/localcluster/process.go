@@ -33,37 +33,37 @@ import (
 )
 
 const (
-	// gracePeriod is what a process has between SIGTERM and SIGKILL, as a Pod has by default.
+	// gracePeriod is the time between SIGTERM and SIGKILL, as for a Pod.
 	gracePeriod = 30 * time.Second
 
-	// startTimeout is what a process has to become ready. It is long because a machine may be busy compiling; a process
-	// that gives up is noticed at once.
+	// startTimeout is the timeout until a process is ready. It is long because the machine may be busy. If the process
+	// exits, the wait ends immediately.
 	startTimeout = 2 * time.Minute
 
-	// quotedLog is how much of the end of a log an error shows.
+	// quotedLog is the maximum size of the log in an error.
 	quotedLog = 2 << 10
 )
 
-// Process is one program of the cluster. Its methods may be called from several goroutines at once.
+// Process is a process of the cluster. Its methods are safe for concurrent use.
 type Process struct {
-	// Name tells the process apart from the cluster's others.
+	// Name is unique in the cluster.
 	Name string
 
-	// LogPath is the file that takes what the process writes to its standard output and error, over all its starts.
+	// LogPath is the file with the standard output and error of all starts.
 	LogPath string
 
-	// MetricsAddr is the host and port at which it serves /metrics; empty for a process that is no controller.
+	// MetricsAddr is the host and port of /metrics. It is empty if the process is not a controller.
 	MetricsAddr string
 
 	path string
 	args []string
 	env  []string
 
-	// prepare, if any, runs before each start.
+	// prepare runs before each start. It may be nil.
 	prepare func(context.Context) error
-	// ready returns nil once the process does its work.
+	// ready returns nil when the process is ready.
 	ready func(context.Context) error
-	// attributes, if any, changes how the system starts the process.
+	// attributes changes how the system starts the process. It may be nil.
 	attributes func(*syscall.SysProcAttr)
 
 	mu     sync.Mutex // guards the fields below, and orders Start, Stop and Kill
@@ -71,9 +71,8 @@ type Process struct {
 	exited chan struct{} // closed when cmd has ended; nil while there is none
 }
 
-// Start starts the process, again if it has ended or was stopped or killed, and waits until it is ready. ctx bounds the
-// wait only. When the process ends early, or is not ready in time and therefore killed, the error quotes the end of its
-// log.
+// Start starts the process, also after it has ended, and waits until it is ready. ctx limits the wait only. If the
+// process ends early, or is killed because it is not ready in time, the error contains the end of its log.
 func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +107,7 @@ func (p *Process) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop asks the process to end with SIGTERM, and ends it with SIGKILL if it has not within half a minute, which is an
-// error. Stopping a process that does not run does nothing.
+// Stop sends SIGTERM, and SIGKILL after half a minute, which is an error. It does nothing if the process does not run.
 func (p *Process) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +125,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Kill ends the process at once, with SIGKILL, as a crash would. Killing a process that does not run does nothing.
+// Kill sends SIGKILL, as in a crash. It does nothing if the process does not run.
 func (p *Process) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,8 +135,7 @@ func (p *Process) Kill() error {
 	return p.kill()
 }
 
-// Ended returns a channel that is closed once the process has ended, by itself or by others. It is closed already while
-// the process does not run.
+// Ended returns a channel that is closed when the process has ended. It is closed if the process does not run.
 func (p *Process) Ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +147,7 @@ func (p *Process) Ended() <-chan struct{} {
 	return p.exited
 }
 
-// PID is the number that the system has given the process; 0 while it does not run.
+// PID returns the process ID, or 0 if the process does not run.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +163,7 @@ func (p *Process) kill() error {
 	return err
 }
 
-// signal sends a signal to the process and to what it has started.
+// signal sends a signal to the process and its children.
 func (p *Process) signal(signal syscall.Signal) error {
 	err := syscall.Kill(-p.cmd.Process.Pid, signal)
 	if errors.Is(err, syscall.ESRCH) {
@@ -214,13 +211,13 @@ func (p *Process) spawn() error {
 	p.cmd, p.exited = cmd, exited
 	go func() {
 		defer close(exited)
-		// How it ended is in ProcessState.
+		// ProcessState has the result.
 		_ = cmd.Wait()
 	}()
 	return nil
 }
 
-// LogTail returns the end of the log, in whole lines.
+// LogTail returns the end of the log in whole lines.
 func (p *Process) LogTail() string {
 	log, err := os.Open(p.LogPath)
 	if err != nil {
@@ -243,12 +240,12 @@ func (p *Process) LogTail() string {
 	return whole
 }
 
-// toStart takes the commands that startOnLastingThread starts.
+// toStart receives the commands for startOnLastingThread.
 var toStart = sync.OnceValue(func() chan<- func() {
 	requests := make(chan func())
 	go func() {
-		// Linux delivers a process' parent-death signal when the thread that started it ends, not when the whole parent
-		// does, and Go ends threads as it likes. This one is locked to a goroutine that never ends.
+		// Linux sends the parent-death signal when the thread that started the process ends, not when the parent does,
+		// and Go may end threads. This one is locked to a goroutine that never ends.
 		runtime.LockOSThread()
 		for start := range requests {
 			start()
@@ -263,13 +260,12 @@ func startOnLastingThread(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// environment is what a process inherits, and no more: settings of the person's shell (a KUBECONFIG, a proxy) must not
-// reach it.
+// environment is the environment of processes. It excludes the user's settings, such as KUBECONFIG or a proxy.
 func environment(home string, settings ...string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home}, settings...)
 }
 
-// answersOK is a readiness probe: it wants status 200 from a URL.
+// answersOK is a readiness probe. It expects status 200 from a URL.
 func answersOK(httpClient *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

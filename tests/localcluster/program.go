@@ -21,9 +21,9 @@ import (
 	"syscall"
 )
 
-// ProgramProcess describes a process of any program, for those that the cluster itself does not know.
+// ProgramProcess describes a process of any program.
 type ProgramProcess struct {
-	// Name tells it apart from the cluster's other processes. Required.
+	// Name is unique among the cluster's processes. Required.
 	Name string
 
 	// Path is the path of its program. Required.
@@ -32,14 +32,14 @@ type ProgramProcess struct {
 	// Args are its arguments.
 	Args []string
 
-	// Attributes, if set, changes how the system starts it. It must leave alone what ends the process with its parent.
+	// Attributes changes how the system starts it. It must not change what ends the process with its parent.
 	Attributes func(*syscall.SysProcAttr)
 
-	// Ready returns nil once the process does its work. Default: it does from its start.
+	// Ready returns nil when the process is ready. By default, it is ready at its start.
 	Ready func(context.Context) error
 }
 
-// StartProgram runs a program and waits until it is ready. The process belongs to the cluster, whose Stop ends it too.
+// StartProgram starts a program and waits until it is ready. Stop of the cluster ends it.
 func (c *Cluster) StartProgram(ctx context.Context, program ProgramProcess) (*Process, error) {
 	p, err := c.newProcess(program.Name, program.Path, program.Args...)
 	if err != nil {

@@ -23,19 +23,18 @@ import (
 	"path/filepath"
 )
 
-// controlPlanePrograms are those that KUBEBUILDER_ASSETS may hold.
+// controlPlanePrograms are the programs that KUBEBUILDER_ASSETS may contain.
 var controlPlanePrograms = map[string]bool{
 	"etcd": true, "kube-apiserver": true, "kube-controller-manager": true, "kubectl": true, "kubelet": true, "kube-scheduler": true,
 }
 
-// programs finds the programs that hack/build.sh builds, and the files that belong to them.
+// programs finds the programs and files that hack/build.sh builds.
 type programs struct {
 	dir    string // of hack/build.sh's results
 	assets string // KUBEBUILDER_ASSETS, may be empty
 }
 
-// findPrograms takes the directory from SLUICE_BIN, or else bin/ of the repository in or below whose root the present
-// directory is.
+// findPrograms returns the directory in SLUICE_BIN, or bin/ of the repository that contains the current directory.
 func findPrograms() (programs, error) {
 	found := programs{assets: os.Getenv("KUBEBUILDER_ASSETS")}
 	if dir := os.Getenv("SLUICE_BIN"); dir != "" {
@@ -60,7 +59,7 @@ func findPrograms() (programs, error) {
 	}
 }
 
-// path returns the path of a program, or an error that tells how to get it.
+// path returns the path of a program, or an error that explains how to build it.
 func (p programs) path(name string) (string, error) {
 	if controlPlanePrograms[name] && p.assets != "" {
 		path := filepath.Join(p.assets, name)
@@ -71,7 +70,7 @@ func (p programs) path(name string) (string, error) {
 	return p.file(name)
 }
 
-// file returns the path of a file in the directory of programs, or an error that tells how to get it.
+// file returns the path of a file in the directory of programs, or an error that explains how to build it.
 func (p programs) file(name string) (string, error) {
 	path := filepath.Join(p.dir, name)
 	if _, err := os.Stat(path); err != nil {
@@ -80,8 +79,8 @@ func (p programs) file(name string) (string, error) {
 	return path, nil
 }
 
-// Program returns the path of one of the programs that hack/build.sh builds, such as "kubectl", or an error that tells
-// how to get it.
+// Program returns the path of a program that hack/build.sh builds, such as "kubectl", or an error that explains how to
+// build it.
 func (c *Cluster) Program(name string) (string, error) {
 	return c.programs.path(name)
 }

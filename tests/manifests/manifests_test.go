@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package manifests applies every manifest of config/ and of the pages, on trial.
+// Package manifests applies every manifest of config/ and of the pages as a dry run.
 package manifests
 
 import (
@@ -51,13 +51,13 @@ const (
 	fieldManager = "test-manifests"
 )
 
-// Of these groups are files of programs, and no objects of a cluster.
+// Files of programs have these groups. They are not objects of a cluster.
 const (
 	kustomizeGroup = "kustomize.config.k8s.io"
 	apiServerGroup = "apiserver.config.k8s.io"
 )
 
-// world is a cluster with Flux's CRDs, Sluice and its samples, in which no controller runs.
+// world is a cluster with Flux's CRDs, Sluice and its samples, without controllers.
 type world struct {
 	cluster *localcluster.Cluster
 	admin   client.Client
@@ -170,7 +170,7 @@ func (w *world) configured(g *WithT) (directories, files []string) {
 	return directories, files
 }
 
-// kustomization is what is read of a kustomization.yaml.
+// kustomization contains the fields of a kustomization.yaml that the test reads.
 type kustomization struct {
 	Kind       string   `json:"kind"`
 	Resources  []string `json:"resources"`
@@ -253,7 +253,7 @@ func relativeTo(dir, path string) (string, error) {
 	return filepath.Rel(dir, path)
 }
 
-// pages are the pages that people read, but for those that are generated from the types.
+// pages are the pages that people write. Pages that are generated from the types are not among them.
 func pages(g *WithT) []string {
 	var found []string
 	g.Expect(fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -271,8 +271,8 @@ func pages(g *WithT) []string {
 	return found
 }
 
-// apply has the API server check the documents of a stream as if they were applied, and returns how many there were. A document
-// without kind is part of a manifest, and is only parsed.
+// apply runs a dry run of the documents of a stream, and returns their number. A document without kind is a part of a
+// manifest, and is only parsed.
 func (w *world) apply(ctx context.Context, g *WithT, stream string) int {
 	applied := 0
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(stream)))
@@ -334,7 +334,7 @@ func (w *world) applyObject(ctx context.Context, object *unstructured.Unstructur
 	return as.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.DryRunAll, client.ForceOwnership, client.FieldOwner(fieldManager))
 }
 
-// authorOf returns the client of whoever applies an object: an approval is made in one's own name.
+// authorOf returns the client for an object: an approval must be created in one's own name.
 func (w *world) authorOf(object *unstructured.Unstructured) (client.Client, error) {
 	if object.GetKind() != pipelinesv1.PromotionApprovalKind {
 		return w.admin, nil

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package markerbench measures what it costs to set markers in a tree of files, beside the setters of kyaml, which are
-// what Flux's image automation sets its markers with.
+// Package markerbench measures setting markers in a tree of files, compared with kyaml's setters, which Flux's image
+// automation uses.
 package markerbench
 
 import (
@@ -42,7 +42,7 @@ var (
 	promoted = marker.Key{Namespace: "flux-system", Pipeline: "app-3", Environment: "prod"}
 )
 
-// filesPerApp is how many files an application has in each environment.
+// filesPerApp is the number of files of an application in each environment.
 const filesPerApp = 10
 
 const marked = `---
@@ -124,7 +124,7 @@ func newTree(b *testing.B, files, markedPerApp int) string {
 	return dir
 }
 
-// eachFile reads the files that are looked at for markers.
+// eachFile reads the files that may contain markers.
 func eachFile(b *testing.B, dir string, visit func(path string, content []byte)) {
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -142,10 +142,10 @@ func eachFile(b *testing.B, dir string, visit func(path string, content []byte))
 	}
 }
 
-// revision is another one each time, so that there is something to write.
+// revision returns a different revision each time, so there is something to write.
 func revision(i int) string { return fmt.Sprintf("v1.%d.0", i+1) }
 
-// set sets the markers as a promotion does, and returns how many fields there were.
+// set sets the markers as a promotion does, and returns the number of fields.
 func set(b *testing.B, dir, rev string) (fields int) {
 	eachFile(b, dir, func(path string, content []byte) {
 		out, n, err := marker.Set(path, content, promoted, rev)
@@ -164,7 +164,7 @@ func set(b *testing.B, dir, rev string) (fields int) {
 
 func init() {
 	fieldmeta.SetShortHandRef("$promotion")
-	// As in Flux: only comments say what is set, so that the schemas of Kubernetes need not be read.
+	// As in Flux, only comments select fields, so Kubernetes' schemas need not be read.
 	openapi.SuppressBuiltInSchemaUse()
 }
 

@@ -45,7 +45,7 @@ func TestAlerts(t *testing.T) {
 
 	for _, test := range []struct {
 		alert, name string
-		// before is what was scraped a minute ago, and metrics what is now.
+		// before are the metrics of a minute ago, and metrics the current ones.
 		before, metrics string
 		// fires are the labels of the alert; nil means that it does not fire.
 		fires map[string]string

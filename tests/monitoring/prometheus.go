@@ -55,8 +55,8 @@ func NewPrometheus() *Prometheus {
 // Close ends it.
 func (p *Prometheus) Close() error { return p.engine.Close() }
 
-// Scrape stores the metrics of a target as if they had been scraped at a time, which is later than those before. Series that it no longer
-// has are stale. The labels of the target are added to those that a metric has not, as with honorLabels.
+// Scrape stores the metrics of a target as if scraped at a time, which must be later than the previous one. Series that
+// are gone become stale. Labels of the target are added if a metric lacks them, as with honorLabels.
 func (p *Prometheus) Scrape(metrics string, at time.Time, target map[string]string) error {
 	text, err := textparse.New([]byte(metrics), "text/plain; version=0.0.4", labels.NewSymbolTable(), textparse.ParserOptions{})
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *Prometheus) matching(matchers []*labels.Matcher) *seriesSet {
 	return found
 }
 
-// seriesSet is what the engine reads series from.
+// seriesSet is the engine's input.
 type seriesSet struct {
 	at   promql.Series
 	left []promql.Series

@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ResourceInfo is what kube-state-metrics is configured to tell of a kind.
+// ResourceInfo is the configuration of kube-state-metrics for a kind.
 type ResourceInfo struct {
 	schema.GroupVersionKind
 	metric string

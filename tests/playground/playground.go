@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package playground is a small world in which Sluice does its work: a local cluster with Flux and both controllers, a
-// Gitea with the repositories of an application and of the fleet that runs it, and a Pipeline that carries the
-// application from dev to staging and prod. The demo tells what happens in it, the e2e suite asserts it.
+// Package playground is the world of the demo and of the e2e suite: a local cluster with Flux and both controllers, a
+// Gitea with the repositories of an application and of its fleet, and a Pipeline that promotes the application from dev
+// to staging and prod.
 package playground
 
 import (
@@ -41,7 +41,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// Environments are those of the Pipeline, in order.
+// Environments are the environments of the Pipeline, in order.
 var Environments = []string{"dev", "staging", "prod"}
 
 const (
@@ -72,11 +72,11 @@ type Playground struct {
 
 // Options say how to start a Playground.
 type Options struct {
-	// Flux lists controllers of Flux to run besides source- and kustomize-controller.
+	// Flux lists controllers of Flux to run in addition to source-controller and kustomize-controller.
 	Flux []localcluster.FluxController
 	// KeepDir leaves the logs in place when the playground is stopped.
 	KeepDir bool
-	// Progress is told of each step; nil tells no one.
+	// Progress is called for each step. It may be nil.
 	Progress func(step string)
 }
 

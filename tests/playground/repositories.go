@@ -27,7 +27,7 @@ import (
 // interval is how often Flux looks for changes in the playground. It is short: a person is watching.
 const interval = "5s"
 
-// values are what the manifests are filled in with.
+// values are the values for the templates of the manifests.
 type values struct {
 	Name, Version, Interval   string
 	AppURL, FleetURL          string

@@ -34,7 +34,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Passphrase is that of the keys that servers accept.
+// Passphrase is the passphrase of the accepted keys.
 const Passphrase = "open, Sesame"
 
 // Server serves until it is closed.

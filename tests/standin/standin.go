@@ -14,8 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package standin holds Kustomizations that stand in for applications: nobody reconciles them, they run what they are
-// told to.
+// Package standin provides suspended Kustomizations as applications. The tests set their status.
 package standin
 
 import (
@@ -31,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Application is what is told of one. Nobody else writes the status of a Kustomization that is suspended.
+// Application is the state of an application. Nobody else writes the status of a suspended Kustomization.
 type Application struct {
 	Key      client.ObjectKey
 	Revision string
@@ -40,7 +39,7 @@ type Application struct {
 	Message string
 }
 
-// since is when the condition Ready changed, so that nothing is written where nothing changes.
+// since is the time at which the condition Ready changed, so nothing is written if nothing changes.
 var since = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
 // Put makes the Kustomization, or changes what it runs. The client's scheme has to know Flux's kinds.

@@ -56,8 +56,8 @@ const (
 
 // hosts are the registry and the Git host, in the cluster, and how the test reaches them.
 type hosts struct {
-	// registry is the address of the registry. It is that of the Service, in numbers: registries at private addresses
-	// are spoken to without TLS.
+	// registry is the address of the registry: the IP address of the Service, because clients use HTTP for registries
+	// at private addresses.
 	registry string
 	git      *gitea.Client
 	// transport reaches both by the addresses that they have in the cluster.
@@ -261,10 +261,10 @@ func (h *hosts) token(name string) string {
 	return token.Token
 }
 
-// repositoryURL is what a repository is cloned from, in the cluster.
+// repositoryURL returns the clone address of a repository in the cluster.
 func repositoryURL(name string) string { return gitURL + "/" + gitUser + "/" + name + ".git" }
 
-// pullRequests returns those of a repository, in any state.
+// pullRequests returns the pull requests of a repository in any state.
 func (h *hosts) pullRequests(repository string) []*gitea.PullRequest {
 	GinkgoHelper()
 	all, _, err := h.git.ListRepoPullRequests(gitUser, repository, gitea.ListPullRequestsOptions{State: gitea.StateAll})
@@ -272,7 +272,7 @@ func (h *hosts) pullRequests(repository string) []*gitea.PullRequest {
 	return all
 }
 
-// merge merges a pull request, as soon as Gitea has found that it can be.
+// merge merges a pull request once Gitea has found that it can be merged.
 func (h *hosts) merge(ctx context.Context, repository string, number int64) {
 	GinkgoHelper()
 	Eventually(ctx, func() (bool, error) {

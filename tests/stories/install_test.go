@@ -119,8 +119,8 @@ func install(ctx context.Context, version string) {
 	}
 }
 
-// redirect has the source of Sluice fetch a version from the registry that is here, as somebody with a mirror does, and
-// verify it by the key that signed it.
+// redirect makes the source of Sluice fetch a version from the local registry, as with a mirror, and verify it with the
+// key that signed it.
 func redirect(ctx context.Context, version string) {
 	GinkgoHelper()
 	kubectl(ctx, "patch", "ocirepository/sluice", "--type=merge", fmt.Sprintf(`--patch={"spec":{"interval":"10s","url":%q,"insecure":true,

@@ -38,7 +38,7 @@ type localWorld struct {
 	node    *localnode.Node
 }
 
-// kubectlImage is what config/samples/freeze-schedule-kubectl runs. Other clusters pull it.
+// kubectlImage is the image of config/samples/freeze-schedule-kubectl. Other clusters pull it.
 const kubectlImage = "registry.k8s.io/kubectl:v1.36.3"
 
 var fluxControllers = []string{"source-controller", "kustomize-controller", "notification-controller"}
@@ -179,7 +179,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// module is what Go tells of one.
+// module is a module as the go command describes it.
 type module struct{ Dir, Version string }
 
 // moduleDir finds a module that a module of hack/ pins.

@@ -126,8 +126,8 @@ func application(version string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata: {version: " + version + "}\n"
 }
 
-// deploy has Flux run an application in a namespace, from the main branch of a repository, by a GitRepository of the
-// namespace's name.
+// deploy makes Flux deploy an application into a namespace from the main branch of a repository, with a GitRepository
+// that has the namespace's name.
 func deploy(ctx context.Context, namespace, repository string) {
 	GinkgoHelper()
 	apply(ctx, `
@@ -149,7 +149,7 @@ func deployFirst(ctx context.Context, namespace string) {
 	Eventually(ctx, runs(namespace)).Should(Equal("v1.0.0"))
 }
 
-// consume has Flux run what the GitRepository of a namespace's name fetches.
+// consume makes Flux deploy the artifact of the GitRepository that has the namespace's name.
 func consume(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	apply(ctx, `

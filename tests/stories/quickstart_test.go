@@ -32,7 +32,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/codeblock"
 )
 
-// A reader's own doings, which the page describes in words: the values of the first block, and a merge.
+// Two things that a reader does are not commands of the page: setting the values of the first block, and merging.
 var _ = Describe("The quick start", Ordered, func() {
 	const repository = "quick-start"
 	var reader *reader
@@ -78,7 +78,7 @@ var _ = Describe("The quick start", Ordered, func() {
 	}
 })
 
-// reader is somebody who types what a page says.
+// reader runs the commands of a page.
 type reader struct {
 	home        string
 	environment []string

@@ -40,7 +40,7 @@ const (
 	thisVersion     = "v0.2.0"
 )
 
-// altered is the tag of an artifact that somebody has changed. Nobody has signed it.
+// altered is the tag of an artifact that was changed and not signed.
 const altered = "altered"
 
 func releaseDir(version, what string) string { return filepath.Join(bin, "stories", version, what) }

@@ -16,13 +16,13 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package stories tells what a user of Sluice lives through, from its installation by Flux to its end, on any cluster
+// Package stories tests Sluice as its users see it, from the installation by Flux to the uninstallation, on any cluster
 // with Flux. The stories use the installed product only: what pods run, what RBAC allows, what policies refuse, and the
 // Flux CLI with the plugin.
 //
-// E2E_KUBECONFIG names the cluster, which is a node of this machine without it. It is a cluster for tests: the stories
-// close gates, install and remove Sluice, and label flux-system so that its pods must meet the Pod Security Standard
-// 'restricted'.
+// E2E_KUBECONFIG names the cluster. Without it, the cluster is a node of this machine. Use a cluster for tests: the
+// stories close gates, install and remove Sluice, and label flux-system so that its pods must meet the Pod Security
+// Standard 'restricted'.
 package stories
 
 import (

@@ -26,7 +26,7 @@ import (
 	"path/filepath"
 )
 
-// World is a cluster that stories are told in. It has Flux, and they know no more of it.
+// World is the cluster of the stories. It has Flux.
 type World interface {
 	// Kubeconfig is the path of an administrator's.
 	Kubeconfig() string

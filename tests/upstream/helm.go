@@ -40,7 +40,7 @@ type chartVersion struct {
 	URLs       []string  `json:"urls"`
 }
 
-// HelmURL is what a HelmRepository of the default type names a repository by.
+// HelmURL returns the URL of a repository for a HelmRepository of the default type.
 func (s *Server) HelmURL(repository string) string { return s.helm.URL + "/" + repository }
 
 // PublishChart adds a version of a chart to a Helm repository and its index.
@@ -81,7 +81,7 @@ func (s *Server) serveCharts(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content)
 }
 
-// chartFiles are those of a chart with one ConfigMap that holds the version.
+// chartFiles returns the files of a chart with one ConfigMap that contains the version.
 func chartFiles(name, version string) map[string]string {
 	return map[string]string{
 		name + "/Chart.yaml":               fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\n", name, version),

@@ -25,7 +25,7 @@ import (
 	"strings"
 )
 
-// OCIURL is what an OCIRepository, or a HelmRepository of type oci, names a repository by.
+// OCIURL returns the URL of a repository for an OCIRepository, or for a HelmRepository of type oci.
 func (s *Server) OCIURL(repository string) string {
 	return "oci://" + strings.TrimPrefix(s.oci.URL, "http://") + "/" + repository
 }

@@ -61,7 +61,7 @@ func TestFind(t *testing.T) {
 			gates: ops(selecting(map[string]string{"tenant": "b"}, map[string]string{"tenant": "a"})), wantGate: true},
 		{name: "no references across namespaces denies although the gate would allow it", ref: "ops/freeze", gates: ops(selecting(nil)), noCross: true,
 			wantDenied: "cross-namespace references are disabled"},
-		{name: "no references across namespaces doesn't tell what exists elsewhere", ref: "ops/other", gates: ops(nil), noCross: true,
+		{name: "disabled cross-namespace references don't show what exists elsewhere", ref: "ops/other", gates: ops(nil), noCross: true,
 			wantDenied: "cross-namespace references are disabled"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -39,8 +39,8 @@ func TestAReasonIsThatOfTheTurnItWasGivenFor(t *testing.T) {
 	}{
 		{"it counts while the CLI, which gave it, owns the switch", []metav1.ManagedFieldsEntry{entry("flux", both)}, true},
 		{"it counts though Git says of the switch what the CLI does", []metav1.ManagedFieldsEntry{entry("kustomize-controller", closed), entry("flux", both)}, true},
-		{"it is of the past once Git has turned the switch", []metav1.ManagedFieldsEntry{entry("kustomize-controller", closed), entry("flux", reason)}, false},
-		{"it is of the past once a person has turned the switch", []metav1.ManagedFieldsEntry{entry("flux", reason), entry("kubectl-patch", closed)}, false},
+		{"it no longer counts once Git has turned the switch", []metav1.ManagedFieldsEntry{entry("kustomize-controller", closed), entry("flux", reason)}, false},
+		{"it no longer counts once a person has turned the switch", []metav1.ManagedFieldsEntry{entry("flux", reason), entry("kubectl-patch", closed)}, false},
 		{"it counts if it is in Git", []metav1.ManagedFieldsEntry{entry("kustomize-controller", both)}, true},
 		{"it counts if it was annotated by itself", []metav1.ManagedFieldsEntry{entry("kubectl-annotate", reason), entry("flux", closed)}, true},
 		{"it counts if nothing tells who gave it, as after a restore", nil, true},

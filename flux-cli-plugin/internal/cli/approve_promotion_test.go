@@ -251,7 +251,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
-			name:    "a promotion that was attempted is approved by its own name, though the run's is another by now",
+			name:    "a promotion that was attempted is approved by its own name, though the run's is another one now",
 			command: "flux-approve promotion app --env prod --yes",
 			pipeline: waiting(func(p *pipelinesv1.Pipeline) {
 				p.Status.Revision = "main@" + current[len("v1.2.3@"):]

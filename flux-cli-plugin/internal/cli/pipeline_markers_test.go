@@ -185,7 +185,7 @@ apps/prod/app.yml:4: → 6fd5a1c1b2c3d4e5f60718293a4b5c6d7e8f9012
 			wantLog: "✔ no value would change\n",
 		},
 		{
-			name:    "a preview tells what is wrong with the revision, and fails",
+			name:    "a preview reports what is wrong with the revision, and fails",
 			files:   good,
 			command: []string{"flux-pipeline", "markers", "--env", "prod", "--set", "1.10"},
 			wantOut: `

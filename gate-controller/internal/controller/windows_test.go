@@ -132,7 +132,7 @@ func TestAGateIsLookedAtWhenItTurns(t *testing.T) {
 	}{
 		{"a gate that turns soon is looked at exactly then", overridden("freeze", true, noon.Add(1500*time.Millisecond)), 1500 * time.Millisecond},
 		{"a gate that turns later is looked at in between, if the clock is set", overridden("freeze", true, noon.Add(time.Hour)), time.Minute},
-		{"a gate that has turned for the last time is looked at, if the clock is set back", overridden("freeze", true, noon), time.Minute},
+		{"a gate that has turned for the last time is evaluated again if the clock is set back", overridden("freeze", true, noon), time.Minute},
 		{"a gate that only people turn is left alone", gate("freeze", true), 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -674,10 +674,10 @@ func (m *model) checkFollowed(pipeline *pipelinesv1.Pipeline, env string, record
 // checkAbandoned checks that a promotion was only given up on request.
 func (m *model) checkAbandoned(env string, record *pipelinesv1.PromotionRecord) {
 	if record.PullRequest == nil {
-		m.fail("%s of %s is given up, though nobody can have closed a pull request of it", record.Revision, env)
+		m.fail("%s of %s is abandoned, though nobody can have closed a pull request of it", record.Revision, env)
 	}
 	if pr := m.host.pullRequest(record.PullRequest.Number); pr.state == "closed" && pr.closedBySluice {
-		m.fail("%s of %s is given up, though nobody has closed pull request %d but Sluice itself", record.Revision, env, pr.number)
+		m.fail("%s of %s is abandoned, though nobody has closed pull request %d but Sluice itself", record.Revision, env, pr.number)
 	}
 }
 

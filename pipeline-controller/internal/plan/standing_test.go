@@ -108,7 +108,7 @@ func TestEveryEnvironmentSaysWhereItStands(t *testing.T) {
 				"NotPromoted: v2 is not promoted: the Pipeline has no promotion for this environment"},
 		},
 		{
-			name: "a suspended Pipeline still tells what runs", settled: "prod: nothing is promoted while the Pipeline is suspended",
+			name: "a suspended Pipeline still reports what runs", settled: "prod: nothing is promoted while the Pipeline is suspended",
 			world: with(world("v2", "v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Suspend = true })),
 			want: []string{"Current: runs v2, which is promoted from here", "Current: runs v2",
 				"Suspended: nothing is promoted while the Pipeline is suspended"},

@@ -60,7 +60,8 @@ type Result struct {
 	// NextTransition is the time at which the precondition becomes met or unmet without a change to any object, or
 	// zero.
 	NextTransition time.Time
-	// NextChange is when the precondition must be evaluated again, since its message is of the past then; zero where that isn't known.
+	// NextChange is the time at which the message becomes outdated, so the precondition must be evaluated again. It is
+	// zero if unknown.
 	NextChange time.Time
 }
 

@@ -44,7 +44,7 @@ func TestEvaluate(t *testing.T) {
 	}{
 		{name: "a promotion that asks for nothing waits for nothing", met: true},
 		{
-			name:      "an open gate lets it go ahead",
+			name:      "an open gate does not hold it",
 			promotion: pipelinesv1.Promotion{Gates: gates},
 			gates:     gatingv1.Found{"freeze": {Gate: &gatingv1.Gate{}}},
 			met:       true, reasons: []string{"AllGatesOpen"},
@@ -62,7 +62,7 @@ func TestEvaluate(t *testing.T) {
 			reasons:   []string{"GateClosed"},
 		},
 		{
-			name:      "a closed gate lets it go ahead that is open by an override",
+			name:      "a closed gate that an override opens does not hold it",
 			promotion: pipelinesv1.Promotion{Gates: gates},
 			gates:     gatingv1.Found{"freeze": {Gate: overridden(false)}},
 			met:       true, reasons: []string{"AllGatesOpen"},

@@ -54,7 +54,7 @@ type PullRequest struct {
 	Comments  []string
 	// Statuses are the statuses of the pull request itself, newest last.
 	Statuses []Status
-	// Iterations are its previous heads, oldest first.
+	// Iterations are all its heads, oldest first.
 	Iterations []string
 	// Checked is true after the host has tried to merge the head.
 	Checked bool

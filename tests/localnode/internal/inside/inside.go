@@ -16,7 +16,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package inside does what a local node needs to have done from within its own namespaces.
+// Package inside contains the part of a local node that runs in its namespaces.
 package inside
 
 import (
@@ -32,25 +32,25 @@ import (
 	"time"
 )
 
-// pollInterval is how often a socket that is waited for is looked at.
+// pollInterval is the interval of checks for a socket.
 const pollInterval = 20 * time.Millisecond
 
-// Config says what the inside of a node looks like.
+// Config configures the inside of a node.
 type Config struct {
-	// Var is the directory that is /var in there.
+	// Var is the directory that is mounted at /var.
 	Var string
-	// Addresses are those of the loopback interface, besides 127.0.0.1.
+	// Addresses are addresses of the loopback interface, in addition to 127.0.0.1.
 	Addresses []string
-	// Relays pass connections on, to and from the outside.
+	// Relays forward connections to and from the outside.
 	Relays []RelayConfig
-	// Names are served at NameServer, beside those of the cluster's Services.
+	// Names are served at NameServer, in addition to the cluster's Services.
 	Names      Names
 	NameServer string
-	// ServiceRange is the network that the addresses of Services are from. All of them are the node's own.
+	// ServiceRange is the network of Service addresses. All of them are addresses of the node.
 	ServiceRange string
-	// Kubeconfig is the path of what Services are read with.
+	// Kubeconfig is the path of the kubeconfig for reading Services.
 	Kubeconfig string
-	// Programs run in there, each started when the one before it is ready.
+	// Programs are started in order, each after the previous one is ready.
 	Programs []Program
 }
 
@@ -59,15 +59,15 @@ type RelayConfig struct {
 	From, To Address
 }
 
-// Program is one that runs as long as the node.
+// Program is a program that runs as long as the node.
 type Program struct {
 	// Command is the program's path and its arguments.
 	Command []string
-	// Socket, if any, is what it listens at once it is ready.
+	// Socket is the path at which it listens when it is ready. It may be empty.
 	Socket string
 }
 
-// Write writes the configuration to a file, for Run.
+// Write writes the configuration to a file for Run.
 func (c Config) Write(path string) error {
 	content, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -76,9 +76,9 @@ func (c Config) Write(path string) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// Run is the whole of the first process: it makes the inside of the node from a written Config, and then waits for one
-// of its programs to end, which none should, and says which did. With this process ends every other one of its process
-// namespace; with them their mounts and network.
+// Run is the first process. It sets up the inside of the node from a written Config, and waits until one of its
+// programs ends, which is an error. When it returns, the kernel ends all other processes of the namespace, and with
+// them the mounts and the network.
 func Run(path string) error {
 	config, err := read(path)
 	if err != nil {
@@ -107,7 +107,7 @@ func Run(path string) error {
 	return reap(running)
 }
 
-// serve starts what this process itself does for the node's pods.
+// serve starts the services for pods that this process provides.
 func serve(config Config) error {
 	for _, relay := range config.Relays {
 		listener, err := relay.From.Listen()
@@ -135,8 +135,7 @@ func read(path string) (Config, error) {
 	return config, json.Unmarshal(content, &config)
 }
 
-// mountAll gives the node directories of its own where its programs write to fixed paths. No mount leaves the
-// namespace.
+// mountAll mounts the node's own directories at the fixed paths of its programs. No mount leaves the namespace.
 func mountAll(config Config) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -145,7 +144,7 @@ func mountAll(config Config) error {
 	if err := mount("proc", "/proc", "proc", harmless|syscall.MS_NOEXEC); err != nil {
 		return err
 	}
-	// Not of type noexec, as containers' own files may be kept in it.
+	// Without noexec, because files of containers may be in it.
 	if err := mount("tmpfs", "/run", "tmpfs", harmless); err != nil {
 		return err
 	}
@@ -163,12 +162,12 @@ func mountAll(config Config) error {
 	return shieldSettings()
 }
 
-// kernelSettings are those that kubelet sets to its taste, for the whole machine.
+// kernelSettings are settings that kubelet changes for the whole machine.
 var kernelSettings = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// shieldSettings puts files over the machine's settings, so that kubelet changes those instead.
+// shieldSettings mounts files over the machine's settings, so kubelet changes these instead.
 func shieldSettings() error {
 	for _, setting := range kernelSettings {
 		path := filepath.Join("/proc/sys", setting)
@@ -210,13 +209,12 @@ func bringUpLoopback(config Config) error {
 	return nil
 }
 
-// start starts a program. reap learns of its end; exec.Cmd is not used, as its Wait and reap's would take from each
-// other.
+// start starts a program. reap waits for it: exec.Cmd is not used, because its Wait would compete with reap.
 func start(program Program) (*os.Process, error) {
 	return os.StartProcess(program.Command[0], program.Command, &os.ProcAttr{Files: []*os.File{nil, os.Stdout, os.Stderr}})
 }
 
-// waitForSocket waits until a program listens at its socket. How long that may take is for the outside to say.
+// waitForSocket waits until a program listens at its socket. The outside sets the timeout.
 func waitForSocket(program Program, pid int) error {
 	for program.Socket != "" {
 		conn, err := Address{"unix", program.Socket}.Dial()
@@ -235,8 +233,7 @@ func waitForSocket(program Program, pid int) error {
 	return nil
 }
 
-// reap waits for every process that ends, as is the duty of a namespace's first one, until it is one of those that
-// should not.
+// reap reaps all processes, as the first process of a namespace must, until one of the programs ends.
 func reap(running map[int]string) error {
 	for {
 		var status syscall.WaitStatus
