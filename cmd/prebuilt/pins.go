@@ -56,7 +56,7 @@ var envtestSums = map[string]string{
 	"linux/amd64": "sha512:ea743186c8a799f5cf8faf16969f86189d003cb7d130e0ac4b58789f1e5748dcf30ebe91c837a10d5ac415383da3e10b9e64d65785c938c23e739781cfb76f08",
 }
 
-// giteaSums are those of the binaries, by platform. dl.gitea.com has each in a file that ends in .sha256.
+// giteaSums are the checksums of the binaries, by platform. dl.gitea.com has each in a file that ends in .sha256.
 var giteaSums = map[string]string{
 	"linux/amd64": "sha256:0faa36d151918f8f7d6e0f3ae67597d1c338583d695add146ac393109d0fc44a",
 }

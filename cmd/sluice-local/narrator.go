@@ -31,7 +31,7 @@ import (
 const (
 	// columns is the length of the longest line.
 	columns = 100
-	// margin is what is left of the text of an event: its time and its mark.
+	// margin is the width of an event's time and mark.
 	margin = 10
 
 	bold  = "1"

@@ -36,10 +36,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is what an image holds and how it is run.
+// Image is the content of an image, and its configuration.
 type Image struct {
 	Files []File
-	// Entrypoint is what is run: the path of a program in the image, and arguments.
+	// Entrypoint is the path of a program in the image, and its arguments.
 	Entrypoint []string
 	// Env are environment variables, NAME=VALUE.
 	Env []string

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package program compiles the programs of a release, so that the same source and the same Go make the same bytes
-// wherever the source lies.
+// Package program compiles the programs of a release. The same source and Go version give the same bytes in any
+// directory.
 package program
 
 import (
@@ -27,7 +27,7 @@ import (
 	"strings"
 )
 
-// Platform is what a program runs on, by Go's names.
+// Platform is the operating system and architecture of a program, in Go's terms.
 type Platform struct{ OS, Arch string }
 
 // ParsePlatform parses the format of String.

@@ -128,9 +128,9 @@ func drawMonth(out io.Writer, gate *gatingv1.Gate, month time.Time) error {
 	return err
 }
 
-// drawnMonth is what a gate is in a month.
+// drawnMonth is the state of a gate during a month.
 type drawnMonth struct {
-	// state is that at the beginning, and changes are those that follow.
+	// state is the state at the beginning, and changes are the changes after it.
 	state   gatingv1.State
 	changes []gatingv1.Change
 	end     time.Time
@@ -196,7 +196,7 @@ func (m *drawnMonth) within(from, to time.Time) []gatingv1.Change {
 	return changes
 }
 
-// turnsOn tells of the changes on a day, as far as a line has room for them.
+// turnsOn describes the changes on a day, as many as fit into a line.
 func (m *drawnMonth) turnsOn(date time.Time) string {
 	var turns []string
 	for _, change := range m.within(date.Add(-1), date.AddDate(0, 0, 1)) {

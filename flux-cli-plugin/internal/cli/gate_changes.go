@@ -25,7 +25,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// changesShown is how many of the next changes of a gate are shown.
+// changesShown is the number of future changes that are shown.
 const changesShown = 5
 
 // changesOf lists when a gate opens and closes by itself, in the reader's time zone and in those of its windows.

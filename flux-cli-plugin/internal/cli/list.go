@@ -33,14 +33,14 @@ import (
 // listCommand is the common part of the commands that list something: it selects, prints and watches.
 type listCommand struct {
 	cluster *clusterFlags
-	// noun is what messages call a line.
+	// noun is the name of an item in messages.
 	noun string
 	// mayBeEmpty is true if a list without lines is no error, such as that of events.
 	mayBeEmpty bool
 	// read returns the selected lines.
 	read func(ctx context.Context, kube client.Client, selected selection) (*table, error)
 
-	// The flags, which are those of 'flux get'.
+	// The flags of 'flux get'.
 	all            bool
 	noHeader       bool
 	watch          bool

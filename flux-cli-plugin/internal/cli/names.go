@@ -47,7 +47,7 @@ func unique(names []string) []string {
 // failures are the errors of a command that continues with its other objects.
 type failures struct {
 	log logger
-	// noun is what messages call an object, and of is the number of objects.
+	// noun is the name of an object in messages, and of is the number of objects.
 	noun string
 	of   int
 	all  []error

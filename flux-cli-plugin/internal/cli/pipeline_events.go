@@ -78,7 +78,7 @@ func (c *pipelineEventsCommand) readEvents(ctx context.Context, kube client.Clie
 	if err := list(ctx, kube, "event", events, within(selected.namespace, selected.everywhere), fields); err != nil {
 		return nil, err
 	}
-	// Nothing tells a pipeline without events from one that does not exist.
+	// A Pipeline without events looks like one that does not exist.
 	if len(events.Items) == 0 && selected.name != "" && !selected.everywhere {
 		if _, err := getPipeline(ctx, kube, client.ObjectKey{Namespace: selected.namespace, Name: selected.name}); err != nil {
 			return nil, err

@@ -65,7 +65,7 @@ func TestPipelinesAreChanged(t *testing.T) {
 		refuse  func(verb string, obj any) error
 		wantLog string
 		wantErr string
-		// want is what the pipeline app has then.
+		// want is the expected result of the pipeline app.
 		wantSuspended                 bool
 		wantRequestedAt, wantForcedAt string
 	}{

@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
-// Exit codes of 'flux pipeline wait', besides 0 and 1.
+// Exit codes of 'flux pipeline wait', in addition to 0 and 1.
 const (
 	exitNotArriving = 2
 	exitTimedOut    = 3

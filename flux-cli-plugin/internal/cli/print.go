@@ -38,7 +38,7 @@ type row struct {
 	cells []string
 	// object is the object of the line. It is nil if the line is about several, or about one that cannot be read.
 	object client.Object
-	// conditions are those of the object.
+	// conditions are the object's conditions.
 	conditions []metav1.Condition
 }
 
@@ -58,7 +58,7 @@ func (r row) version() string {
 	return r.object.GetResourceVersion()
 }
 
-// table is what a command lists.
+// table is the output of a list command.
 type table struct {
 	headings []string
 	rows     []row

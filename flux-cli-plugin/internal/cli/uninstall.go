@@ -38,8 +38,8 @@ import (
 )
 
 const (
-	// fluxKustomization begins the labels by which Flux says which Kustomization an object is of, and the annotation by which it is told to
-	// leave an object as it is.
+	// fluxKustomization is the prefix of the labels with the Kustomization of an object, and of the annotation that
+	// makes Flux ignore an object.
 	fluxKustomization = "kustomize.toolkit.fluxcd.io/"
 	partOf            = "app.kubernetes.io/part-of"
 )
@@ -177,7 +177,8 @@ func (c *uninstallCommand) stop(ctx context.Context, deployment *unstructured.Un
 	return nil
 }
 
-// goesWithServiceAccount has the Deployment deleted with its ServiceAccount: Flux does not delete what it is told to leave alone.
+// goesWithServiceAccount makes the ServiceAccount the owner of the Deployment, so both are deleted together: Flux does
+// not delete an object that it ignores.
 func (c *uninstallCommand) goesWithServiceAccount(ctx context.Context, deployment *unstructured.Unstructured) error {
 	name, _, err := unstructured.NestedString(deployment.Object, "spec", "template", "spec", "serviceAccountName")
 	if err != nil || name == "" {
@@ -229,7 +230,8 @@ func (c *uninstallCommand) releaseSource(ctx context.Context, source *unstructur
 	})
 	if isHeld {
 		c.log.actionf("releasing %s %s in %s namespace", source.GetKind(), source.GetName(), source.GetNamespace())
-		// An object without fields takes away what gate-controller alone has set. What somebody else has set too stays.
+		// Applying an object without fields removes the fields that only gate-controller owns. Fields of other owners
+		// stay.
 		released := objectOf(source.GroupVersionKind())
 		released.SetNamespace(source.GetNamespace())
 		released.SetName(source.GetName())

@@ -189,8 +189,8 @@ const (
 	turned
 )
 
-// followTimeout is how long sources and promotions may take to follow a gate. After that, the event counts those that
-// have not.
+// followTimeout is the maximum time for sources and promotions to follow a gate. After that, the event counts those
+// that have not.
 const followTimeout = time.Minute
 
 // describe writes the gate's state and the counts into its status.

@@ -47,7 +47,7 @@ import (
 
 // Options are the settings of the controllers.
 type Options struct {
-	// Concurrent is how many objects of a kind are reconciled at the same time.
+	// Concurrent is the number of objects of a kind that are reconciled at the same time.
 	Concurrent int
 	// RateLimiter returns a new rate limiter for the retries of a controller.
 	RateLimiter func() workqueue.TypedRateLimiter[reconcile.Request]

@@ -168,7 +168,8 @@ func TestRequestsOfATurn(t *testing.T) {
 			w.edit(t, freeze, func() { freeze.Spec.Closed = closed })
 		}
 	}
-	// artifact has source-controller be done with the generation that a release makes after a hold, and store a revision that was refused.
+	// artifact makes source-controller complete the generation of a release after a hold, and store a revision that was
+	// refused.
 	artifact := func(stored, published string) func(*source.GitRepository) {
 		return func(obj *source.GitRepository) {
 			obj.Status.Conditions = []metav1.Condition{

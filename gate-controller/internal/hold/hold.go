@@ -42,7 +42,7 @@ var (
 	gatedByPath   = fieldpath.MakePathOrDie("metadata", "annotations", gatingv1.GatedByAnnotation)
 )
 
-// Claim is what Sluice owns of a source.
+// Claim is Sluice's ownership of a source's fields.
 type Claim struct {
 	// Suspend is the hold: Manager has set spec.suspend to true.
 	Suspend bool

@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
-// elsewhere has targets that can be read, in another cluster.
+// elsewhere has readable targets in another cluster.
 type elsewhere struct{ Targets }
 
 func (elsewhere) Read(context.Context, *pipelinesv1.Pipeline, pipelinesv1.Target) application.State {

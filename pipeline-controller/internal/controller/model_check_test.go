@@ -128,7 +128,7 @@ func (m *model) checkAttempt(p *process, promotion promote.Promotion, kind plan.
 	}
 }
 
-// permission is what a promotion needs at a point in time, each with the number of changes that led to it.
+// permission records which conditions of a promotion are met, and the number of changes of the cluster until then.
 type permission struct {
 	gates, approvals, unchanged  bool
 	gatesAt, approvalsAt, specAt int

@@ -242,7 +242,7 @@ func (c *modelCluster) edit(change func(*pipelinesv1.Pipeline)) {
 	c.put(pipelineObjects, pipeline.Name, pipeline)
 }
 
-// modelCache is what a process has seen of the cluster: the changes of each kind up to some point.
+// modelCache is a process' view of the cluster: the changes of each kind up to some point.
 type modelCache [modelKinds]struct {
 	at      int
 	objects map[string]any

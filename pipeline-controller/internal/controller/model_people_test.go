@@ -432,7 +432,7 @@ func (m *model) personResumes() bool {
 	return true
 }
 
-// personAsks asks for a look at once, or for a promotion to be started anew.
+// personAsks requests a reconciliation, or restarts a promotion.
 func (m *model) personAsks() bool {
 	if m.cluster.pipeline() == nil {
 		return false

@@ -38,7 +38,7 @@ import (
 	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
-// verdict is what becomes of a call to the API server or to a host.
+// verdict is the outcome of a call to the API server or to a host.
 type verdict int
 
 const (
@@ -298,8 +298,7 @@ func (p *process) onHost(what string, do func()) error {
 	return nil
 }
 
-// pollError is what a look at the pull request of an environment fails with. It follows from the step and the
-// environment, not from how many looks there were before.
+// pollError is the error of a poll. It depends on the step and the environment, not on the number of previous polls.
 func (p *process) pollError(environment string) error {
 	m := p.model
 	hash := fnv.New64a()
@@ -357,7 +356,7 @@ func (p *process) catchUpABit(kind modelKind) {
 	}
 }
 
-// catchUp lets the cache see the next change of a kind. The Pipeline is queued if the controller would be told of it.
+// catchUp shows the next change of a kind to the cache. The Pipeline is queued if the controller watches it.
 func (p *process) catchUp(kind modelKind) {
 	name, before, after := p.cache.take(p.model.cluster, kind)
 	if passes(kind, before, after) && p.cache.concerns(kind, name) {

@@ -119,8 +119,7 @@ func TestModelRepeatsItself(t *testing.T) {
 	}
 }
 
-// withoutTheWorld keeps what is real out of the model: it has a clock of its own, and its processes die by a panic, of
-// which nobody needs to be told.
+// withoutTheWorld isolates the model: it has its own clock, and its processes end with a panic that is not logged.
 func withoutTheWorld(t *testing.T) {
 	backoff, handlers := recordBackoff, utilruntime.PanicHandlers
 	t.Cleanup(func() { recordBackoff, utilruntime.PanicHandlers = backoff, handlers })
@@ -182,7 +181,7 @@ type model struct {
 	host      *modelHost
 	processes []*process
 	revisions []string
-	// pullRequestShare is how many promotions are by pull request.
+	// pullRequestShare is the number of promotions by pull request.
 	pullRequestShare float64
 	// settling is true while there is no trouble.
 	settling bool
@@ -362,8 +361,7 @@ func (m *model) heal() {
 	}
 }
 
-// settle lets processes end what they are at, and then reconcile whenever they are woken up, until they have looked at
-// everything and write nothing more.
+// settle lets processes finish, and then reconcile whenever they are queued, until nothing changes any more.
 func (m *model) settle() {
 	lookedAgain := m.now.Add(latestPoll + time.Minute)
 	for quiet, passes := 0, 0; quiet < 2*len(m.processes) || m.now.Before(lookedAgain); passes++ {

@@ -48,7 +48,7 @@ func TestAClientThatAsksTooOftenHasToWait(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
 			server := newServer(newClient(t))
-			// Unsigned, so that it is refused, and counts all the same.
+			// Unsigned requests are refused and still count.
 			request := posted(prodPath, "")
 			request.header = http.Header{}
 			request.remote = client

@@ -527,7 +527,7 @@ func TestARequestThatWasSeenInAnEarlierRunApprovesNothing(t *testing.T) {
 	captured := posted(prodPath, "")
 	g.Expect(captured.to(server).Code).To(Equal(http.StatusCreated))
 
-	// Another revision comes and goes: the approval is deleted, and the same revision is promoted anew.
+	// Another revision runs for a while, so the approval is deleted. Then the same revision is promoted again.
 	g.Expect(c.DeleteAllOf(t.Context(), &pipelinesv1.PromotionApproval{}, client.InNamespace("shop"))).To(Succeed())
 	pipeline := &pipelinesv1.Pipeline{}
 	g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "app"}, pipeline)).To(Succeed())

@@ -30,9 +30,10 @@ import (
 )
 
 const (
-	// heldFor is how many bytes of memory go-git needs for each byte that it holds.
+	// heldFor is the number of bytes of memory that go-git needs for each byte that it holds.
 	heldFor = 3
-	// littleHeld is how many bytes of a response are not counted, so most repositories do not depend on others.
+	// littleHeld is the number of bytes of a response that are not counted, so most repositories do not depend on
+	// others.
 	littleHeld = 1 << 20
 	// maxHeld is the maximum memory in bytes of all responses together.
 	maxHeld = heldFor * maxAdvertisement

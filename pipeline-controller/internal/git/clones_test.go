@@ -224,7 +224,7 @@ func noise(t *testing.T, bytes int) string {
 	return string(content)
 }
 
-// onDisk is what a directory takes, with all that is in it.
+// onDisk returns the disk use of a directory.
 func onDisk(t *testing.T, dir string) (size int64) {
 	t.Helper()
 	NewWithT(t).Expect(filepath.Walk(dir, func(_ string, info fs.FileInfo, err error) error {

@@ -65,7 +65,7 @@ func TestAFileThatIsTooLargeIsLeftOut(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		config map[string]string
-		// most is how many bytes are on disk, at most.
+		// most is the maximum number of bytes on disk.
 		most int64
 	}{
 		{name: "by a host that sends it", most: 1 << 17},

@@ -69,7 +69,7 @@ func TestAddressesThatGitHostsMayNotHave(t *testing.T) {
 	}
 }
 
-// listen accepts connections on a loopback address, and tells of each.
+// listen accepts connections on a loopback address, and reports each.
 func listen(t *testing.T) (address string, accepted <-chan net.Conn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -63,7 +63,7 @@ type cluster struct {
 	connection *connection
 	// failure is the reason why there is none; nil before the first lookup. Guarded by mu.
 	failure *failure
-	// sessions counts those of earlier connections. Guarded by mu.
+	// sessions counts the sessions of earlier connections. Guarded by mu.
 	sessions int
 }
 

@@ -120,7 +120,7 @@ type Clusters struct {
 	// ctx and queue of the controller. They are set by Start, before everything else.
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// goroutines counts those of clusters and connections.
+	// goroutines counts the goroutines of clusters and connections.
 	goroutines sync.WaitGroup
 
 	mu sync.Mutex
@@ -130,7 +130,7 @@ type Clusters struct {
 	clusters map[kubeconfig.Reference]*cluster
 }
 
-// wanted is what a Pipeline has declared.
+// wanted is the declaration of a Pipeline.
 type wanted struct {
 	targets, sources map[targetKey]struct{}
 }

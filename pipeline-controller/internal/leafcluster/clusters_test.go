@@ -736,7 +736,7 @@ func TestAKubeconfigThatIsReplaced(t *testing.T) {
 	w.create(secret("eu", "value", elsewhere.Kubeconfig(leafserver.Token)))
 	g.Eventually(w.state(p)).Should(haveRevision("v7"))
 
-	// So is the object that stands for the cluster.
+	// The same applies to the cluster object.
 	w.delete(gitopsCluster("eu"))
 	g.Eventually(w.state(p)).Should(beUnknown(pipelinesv1.ClusterNotFoundReason))
 	w.create(gitopsCluster("eu"))

@@ -43,7 +43,7 @@ type issuer struct {
 	mu       sync.Mutex
 	lifetime time.Duration
 	refuses  error
-	// issued tells for whom tokens were made, and for which audiences. Their number is part of the tokens.
+	// issued records the ServiceAccounts and audiences of the created tokens. Their number is part of the tokens.
 	issued []string
 }
 
@@ -109,12 +109,12 @@ func account() *corev1.ServiceAccount {
 	return a
 }
 
-// byIdentity is a target in the cluster that the ConfigMap stands for.
+// byIdentity returns a target in the cluster of the ConfigMap.
 func byIdentity() pipelinesv1.Target {
 	return pipelinesv1.Target{Namespace: "prod", ClusterRef: &pipelinesv1.CrossNamespaceClusterReference{Kind: "ConfigMap", Name: "eu"}}
 }
 
-// acceptTokens makes a leaf accept those of the issuer, but for some.
+// acceptTokens makes a leaf cluster accept the issuer's tokens, with exceptions.
 func acceptTokens(leaf *leafserver.Server, but ...int) {
 	leaf.AcceptIf(func(token string) bool {
 		number := numberIn(token)

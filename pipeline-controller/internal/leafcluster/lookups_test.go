@@ -48,7 +48,7 @@ func newTurns(t *testing.T) *turns {
 	return turns
 }
 
-// lookUp has a cluster be looked up that is named in some namespaces.
+// lookUp triggers the lookup of a cluster that is named in some namespaces.
 func (t *turns) lookUp(ctx context.Context, name string, namespaces ...string) {
 	go func() {
 		if t.wait(ctx, namespaces) == nil {
@@ -86,7 +86,7 @@ func TestANamespaceWithManyClustersDelaysOthersByOneLookup(t *testing.T) {
 	g.Eventually(turns.lookedUp).Should(Receive(Equal("the only one")))
 }
 
-// WaitingLookups returns how many lookups wait for their turn.
+// WaitingLookups returns the number of queued lookups.
 func (c *Clusters) WaitingLookups() int {
 	turns, all := turns{lookups: c.lookups}, 0
 	for _, waiting := range turns.waiting() {

@@ -72,7 +72,7 @@ type figures struct {
 	connected        bool
 	contact          time.Time
 	watches, objects int
-	// sessions includes those of earlier connections.
+	// sessions includes the sessions of earlier connections.
 	sessions int
 }
 

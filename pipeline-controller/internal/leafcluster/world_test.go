@@ -75,7 +75,7 @@ type world struct {
 	*leafcluster.Clusters
 	t          testing.TB
 	management *leafserver.Server
-	// objects are those of the management cluster that kubeconfigs are found by.
+	// objects are the objects of the management cluster that lead to kubeconfigs.
 	objects client.Client
 	issuer  *issuer
 	queue   *queue
@@ -150,7 +150,7 @@ func (w *world) delete(obj client.Object) {
 	NewWithT(w.t).Expect(w.objects.Delete(context.Background(), obj)).To(Succeed())
 }
 
-// connect makes a GitopsCluster of a name, with a Secret of the same name, that stands for a server.
+// connect creates a GitopsCluster for a server, with a Secret of the same name.
 func (w *world) connect(name string, server *leafserver.Server) (*gitopsv1.GitopsCluster, *corev1.Secret) {
 	w.t.Helper()
 	s, c := secret(name, "value", server.Kubeconfig(leafserver.Token)), gitopsCluster(name)
@@ -173,7 +173,7 @@ func gitopsCluster(name string) *gitopsv1.GitopsCluster {
 	return c
 }
 
-// inCluster is a target in the cluster that a GitopsCluster stands for.
+// inCluster returns a target in the cluster of a GitopsCluster.
 func inCluster(name string) pipelinesv1.Target {
 	return pipelinesv1.Target{Namespace: "prod", ClusterRef: &pipelinesv1.CrossNamespaceClusterReference{Kind: "GitopsCluster", Name: name}}
 }
@@ -201,7 +201,7 @@ func (w *world) watch(p *pipelinesv1.Pipeline) {
 	NewWithT(w.t).Eventually(w.state(p)).Should(haveRevision("v1"))
 }
 
-// watchIn does so for one in a server, which a GitopsCluster "eu" stands for.
+// watchIn does the same in a server, with the GitopsCluster "eu".
 func (w *world) watchIn(server *leafserver.Server) *pipelinesv1.Pipeline {
 	w.t.Helper()
 	w.connect("eu", server)
@@ -259,8 +259,8 @@ func (q *queue) take() map[string]time.Duration {
 	return names
 }
 
-// gather returns a function that returns the names of all Pipelines that were queued since this call, for Eventually: those of one change are
-// not queued at once.
+// gather returns a function that returns the names of all Pipelines that were queued since this call. Use it with
+// Eventually, because one change queues them one by one.
 func (q *queue) gather() func() map[string]time.Duration {
 	q.take()
 	gathered := map[string]time.Duration{}

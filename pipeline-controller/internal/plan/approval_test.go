@@ -162,7 +162,7 @@ func TestAnApprovalByHTTPCountsUnlessThePromotionSaysOtherwise(t *testing.T) {
 			g.Expect(next.Action == nil).To(Equal(test.waiting != ""))
 			g.Expect(next.StaleApprovals).To(BeEmpty(), "the promotion may come to count it")
 
-			// The commit status of a pull request that is open already tells the same.
+			// The commit status of an open pull request says the same.
 			w = with(w, record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{HeadCommit: "c"}))
 			g.Expect(plan.Next(w).Action).To(HaveValue(HaveField("CommitStatus.Met", test.waiting == "")))
 		})

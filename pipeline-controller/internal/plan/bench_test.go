@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/plan"
 )
 
-// BenchmarkNext plans for three environments when nothing changes, which is what most passes find.
+// BenchmarkNext plans for three environments without changes, which is the most frequent case.
 func BenchmarkNext(b *testing.B) {
 	for name, w := range map[string]plan.World{
 		"arrived":            world("v1", "v1", "v1"),

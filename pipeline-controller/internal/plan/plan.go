@@ -166,7 +166,7 @@ func Next(world World) Plan {
 		}
 	}
 	if p.TooManyApprovals {
-		// Of those that were not looked at, some may be of the revision that would take the run over.
+		// The unread approvals may be for the revision of the next run.
 		plan.Status, plan.Action = standStill(world, stands(pipelinesv1.EnvironmentFailed, "nothing is promoted: the Pipeline has too many approvals: list them with "+
 			"'kubectl -n %s get promotionapprovals --field-selector spec.pipelineRef.name=%s', and delete those that are not needed",
 			world.Pipeline.Namespace, world.Pipeline.Name)), nil

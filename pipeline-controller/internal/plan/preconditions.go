@@ -38,7 +38,8 @@ func (w *World) preconditionInput(env, revision string, promotion *pipelinesv1.P
 	}
 }
 
-// clockCheck is how often preconditions are looked at that change by themselves. The wait for a moment goes on as before when the clock is set.
+// clockCheck is the interval at which time-dependent preconditions are evaluated, because a wait until a time does not
+// notice that the clock was set.
 const clockCheck = time.Minute
 
 // evaluate evaluates preconditions, and has them evaluated again when they change by themselves.

@@ -59,7 +59,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 		world plan.World
 		// action is the kind of the next one, or empty.
 		action plan.ActionKind
-		// met is what a ReportPreconditions says.
+		// met is the result that a ReportPreconditions reports.
 		met bool
 		// message is a part of the Ready condition's.
 		message string
@@ -261,7 +261,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 	}
 }
 
-// claimed returns how many steps were.
+// claimed returns the number of claimed attempts of the steps.
 func claimed(status pipelinesv1.PipelineStatus) (attempts int32) {
 	pr := status.Environments["staging"].Promotion.PullRequest
 	for _, step := range []*pipelinesv1.StepStatus{pr.Reporting, pr.Merging} {

@@ -223,7 +223,7 @@ func peak(b *testing.B) int64 {
 	return 0
 }
 
-// sizeOf is how many bytes the files below dir have.
+// sizeOf returns the size of the files below dir in bytes.
 func sizeOf(b *testing.B, dir string) (size int64) {
 	b.Helper()
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {

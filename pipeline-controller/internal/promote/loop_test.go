@@ -99,7 +99,7 @@ func (m *monorepo) merge(pipeline, commit string, outcome plan.Outcome) string {
 	return merged
 }
 
-// pullRequests is how many there are.
+// pullRequests returns the number of pull requests.
 func (m *monorepo) pullRequests() int {
 	m.Helper()
 	all, err := m.host.PullRequests("acme", "fleet")

@@ -39,7 +39,7 @@ const (
 	// smallMemory is the memory that a promotion may use without being counted, so ordinary promotions never wait for
 	// large ones.
 	smallMemory = 4 << 20
-	// keptPerByte is how many times a changed file is in memory until it is pushed.
+	// keptPerByte is the number of copies of a changed file in memory until it is pushed.
 	keptPerByte = 2
 	// memoryPatience is how long a promotion waits for memory.
 	memoryPatience = time.Minute

@@ -56,7 +56,7 @@ func goAhead(context.Context) (string, error) { return "", nil }
 func TestAPullRequestIntoAnotherBranchIsNotThePromotions(t *testing.T) {
 	g := NewWithT(t)
 	pulls, promoted, host, to := newPullRequests(t)
-	// An attempt has pushed the branch, which somebody wants in a release as well.
+	// An attempt has pushed the branch, and someone has opened a pull request from it into the branch release.
 	_, err := host.CommitFiles("acme", "fleet", "release", map[string]string{"other.yaml": "a: b\n"}, "Release")
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = host.CommitFiles("acme", "fleet", promoted.branch(), map[string]string{"app.yaml": setFile}, "Promote")

@@ -48,7 +48,7 @@ type testHost struct {
 	mergeable func(number int)
 	// deleteBranch deletes a branch.
 	deleteBranch func(branch string)
-	// look returns what the host has of a pull request besides what Get tells.
+	// look returns the host's data about a pull request that Get does not return.
 	look func(pullRequest PullRequest) seen
 	// reviewer is who can be asked for a review, by the name that the host knows them by.
 	reviewer string
@@ -58,7 +58,7 @@ type testHost struct {
 	methods []MergeMethod
 }
 
-// seen is what a host has of a pull request besides what Get tells.
+// seen is the host's data about a pull request that Get does not return.
 type seen struct {
 	Labels, Reviewers, Comments []string
 	Draft                       bool

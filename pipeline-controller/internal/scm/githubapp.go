@@ -49,7 +49,7 @@ const (
 	// refreshBefore is how long before its expiry an installation's token is replaced, so operations finish with the
 	// token with which they started.
 	refreshBefore = 10 * time.Minute
-	// rememberedTokens is how many installation tokens are redacted from errors. Each is valid for an hour.
+	// rememberedTokens is the number of installation tokens that are redacted from errors. Each is valid for an hour.
 	rememberedTokens = 3
 )
 

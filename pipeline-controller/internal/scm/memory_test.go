@@ -31,7 +31,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// inUse is how many bytes of memory are in use.
+// inUse returns the memory use in bytes.
 func inUse() int64 {
 	runtime.GC()
 	var stats runtime.MemStats

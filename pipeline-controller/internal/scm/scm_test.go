@@ -371,7 +371,7 @@ func TestValuesAreCountedOutsideOfTexts(t *testing.T) {
 	}
 }
 
-// expectNoSecret looks at all that can be printed of an error and of what it wraps.
+// expectNoSecret checks all texts of an error and of the errors that it wraps.
 func expectNoSecret(g *WithT, err error, secrets ...string) {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		for _, secret := range secrets {

@@ -39,7 +39,7 @@ const entryMemory = recordSize + 2*48
 // unpacking finds the objects of a pack, and resolves its deltas.
 type unpacking struct {
 	*Store
-	// left is how many bytes may still be unpacked.
+	// left is the number of bytes that may still be unpacked.
 	left int64
 	// found are the whole objects.
 	found []record

@@ -40,10 +40,10 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// etcdLimit is what etcd takes in a request by default (--max-request-bytes).
+// etcdLimit is etcd's default limit of a request (--max-request-bytes).
 const etcdLimit = 3 << 19
 
-// extent is how long the parts of a Pipeline are, and how many of some there are.
+// extent is the size and number of the parts of a Pipeline.
 type extent struct {
 	environment, object, namespace, secret, gate, approver int
 	url, branch, promotionBranch, tag, digest              int
