@@ -208,7 +208,7 @@ func TestBodiesAreNotRead(t *testing.T) {
 	g.Expect(response.Close).To(BeTrue())
 }
 
-// Those that hold all connections keep nobody waiting for longer than the timeouts, and nobody is confirmed meanwhile.
+// While all connections are taken, another one waits, and its gate is not confirmed.
 func TestConnectionsAreBounded(t *testing.T) {
 	g := NewWithT(t)
 	address := serve(t, newReader(t, interceptor.Funcs{}))
