@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -123,6 +124,28 @@ func TestAMergeIntoAnotherBranchIsNoSuccess(t *testing.T) {
 	g.Expect(withdrawn.Err).NotTo(HaveOccurred())
 	g.Expect(withdrawn.State).To(Equal(pipelinesv1.PromotionAbandoned))
 	g.Expect(withdrawn.Message).To(Equal("superseded by v2"))
+}
+
+func TestAPullRequestThatCannotBeReadNamesWhatToCheck(t *testing.T) {
+	const hint = "check the credentials in secretRef, and the Git host"
+	for _, test := range []struct {
+		name  string
+		fault githost.Fault
+		want  OmegaMatcher
+	}{
+		{"if the token is rejected", githost.Unauthorized(), HaveSuffix(": " + hint)},
+		{"but not at a rate limit, which ends by itself", githost.TooManyRequests(time.Hour), Not(ContainSubstring(hint))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			pulls, promoted, host, to := newPullRequests(t)
+			made := intoRelease(t, promoted, host, to)
+			host.FailNext("GET", "/pulls/", githost.Always, test.fault)
+
+			seen := pulls.Poll(t.Context(), promoted, &pipelinesv1.PullRequestStatus{Number: int64(made.Number), Branch: made.Branch})
+			g.Expect(seen.Err).To(MatchError(test.want))
+		})
+	}
 }
 
 func TestAMergeIntoTheBaseBranchIsASuccessThoughItIsWithdrawn(t *testing.T) {
