@@ -18,6 +18,7 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -77,8 +78,8 @@ func DeploymentArgs(path string) ([]string, error) {
 	return deployment.Spec.Template.Spec.Containers[0].Args, nil
 }
 
-// StartController starts a controller and waits until /readyz responds. Stop of the cluster ends it. Each start,
-// including later ones by Process.Start, uses a new token.
+// StartController starts a controller and waits until /readyz and /metrics respond. Stop of the cluster ends it. Each
+// start, including later ones by Process.Start, uses a new token.
 func (c *Cluster) StartController(ctx context.Context, controller ControllerProcess) (*Process, error) {
 	if controller.Namespace == "" {
 		controller.Namespace = FluxNamespace
@@ -148,6 +149,7 @@ func (c *Cluster) newController(name, path string) (*Process, error) {
 		return nil, err
 	}
 	p.MetricsAddr = metrics
-	p.ready = answersOK(http.DefaultClient, "http://"+health+"/readyz")
+	healthy, measured := answersOK(http.DefaultClient, "http://"+health+"/readyz"), answersOK(http.DefaultClient, "http://"+metrics+"/metrics")
+	p.ready = func(ctx context.Context) error { return errors.Join(healthy(ctx), measured(ctx)) }
 	return p, nil
 }
