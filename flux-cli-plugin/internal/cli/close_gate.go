@@ -20,7 +20,7 @@ import "github.com/spf13/cobra"
 
 var closing = direction{
 	closed: true, title: "Close", doing: "closing", done: "closed", state: "closed",
-	effect: "Until the gates are opened, they wait.",
+	effect: "They are held until the gates open.",
 }
 
 func newCloseGateCommand(use, words string, cluster *clusterFlags) *cobra.Command {

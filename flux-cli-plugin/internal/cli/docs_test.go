@@ -21,6 +21,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
 	"github.com/spf13/cobra"
@@ -47,6 +48,15 @@ func TestDocs(t *testing.T) {
 					g.Expect(page).To(MatchRegexp(`--`+flag.Name+`\b`), "%s --%s", command.CommandPath(), flag.Name)
 				}
 			})
+		}
+	})
+
+	t.Run("the help of every command fits into 100 columns", func(t *testing.T) {
+		g := NewWithT(t)
+		for _, command := range leaves(root) {
+			for line := range strings.Lines(command.Long + "\n" + command.Example) {
+				g.Expect(utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))).To(BeNumerically("<=", 100), "%s: %s", command.CommandPath(), line)
+			}
 		}
 	})
 

@@ -43,7 +43,7 @@ func newGateCalendarCommand(cluster *clusterFlags) *cobra.Command {
 		Long: `Draw a month of a gate: a line for each day, a character for each half hour, in the time zone of
 the gate's first window.
 
-It is computed from the current switch, windows and override.`,
+The calendar shows what the current switch, windows and override mean for the month.`,
 		Example: `  # Draw this month of the gate 'change-freeze'
   flux gate calendar change-freeze
 

@@ -43,7 +43,8 @@ func newGateCreateCommand(cluster *clusterFlags) *cobra.Command {
 		Long: fmt.Sprintf(`Create a gate. It is open unless --closed is set. A closed gate holds the sources and promotions
 that refer to it.
 
-The reason is stored in the gate's annotation %s and shown in every message about the gate.`, gatingv1.ReasonAnnotation),
+The reason is stored in the annotation %s. Every message about the
+gate includes it.`, gatingv1.ReasonAnnotation),
 		Example: `  # Create the open gate 'change-freeze'
   flux gate create change-freeze
 

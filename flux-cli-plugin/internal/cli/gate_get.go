@@ -42,8 +42,7 @@ func newGateGetCommand(cluster *clusterFlags) *cobra.Command {
 		Long: `Show a gate, its next five changes, and the sources and pipelines that refer to it. It shows which
 sources are held and which promotions wait. With --output, it prints what 'flux gate list' prints.
 
-A source or a promotion can refer to several gates. It is shown as held or waiting if any of them is
-closed.`,
+A source or a promotion can refer to several gates, so another gate may hold it.`,
 		Example: `  # Show what the gate 'change-freeze' holds
   flux gate get change-freeze
 

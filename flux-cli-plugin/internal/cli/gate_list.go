@@ -43,8 +43,8 @@ func newGateListCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [NAME]",
 		Short: "List gates",
-		Long: `List gates with their state, its age, end and reason, and the number of sources and promotions that
-they hold.
+		Long: `List gates with their state, when it began and when it ends, the number of sources and promotions
+that they hold, and the reason.
 
 The list for a namespace includes gates of other namespaces that its sources and promotions refer
 to.`,

@@ -20,7 +20,7 @@ import "github.com/spf13/cobra"
 
 var opening = direction{
 	closed: false, title: "Open", doing: "opening", done: "opened", state: "open",
-	effect: "They continue unless another gate holds them.",
+	effect: "Those that another gate holds stay held.",
 }
 
 func newOpenGateCommand(use, words string, cluster *clusterFlags) *cobra.Command {

@@ -53,7 +53,7 @@ func newPipelineEventsCommand(cluster *clusterFlags) *cobra.Command {
   flux pipeline events app --watch
 
   # List the warnings of all namespaces
-  flux pipeline events -A --types warning`,
+  flux pipeline events -A --types Warning`,
 		Args:              maybeOneName("pipeline"),
 		ValidArgsFunction: cluster.completePipelines,
 		RunE:              command.run,

@@ -40,8 +40,8 @@ func newPipelineListCommand(cluster *clusterFlags) *cobra.Command {
 		Short: "List pipelines",
 		Long: `List pipelines with their current revision and its progress.
 
-With '--output wide', the list shows what runs where: a line for each pipeline, and a column for each environment with
-its revision and its state.`,
+With '--output wide', the list shows what runs where: each environment has a column with its
+revision and its state.`,
 		Example: `  # List the pipelines of the flux-system namespace
   flux pipeline list
 

@@ -54,7 +54,7 @@ func newPipelineMarkersCommand(cluster *clusterFlags) *cobra.Command {
 		Long: `List the markers in the YAML files of a directory, and their errors. The command only reads files
 and does not contact a cluster. The exit code is 1 if there is an error.
 
-PATH is a directory or a file. If the strategy of a Pipeline has a path, use it: promotions set only
+PATH is a directory or a file. If the strategy of a pipeline has a path, use it: promotions set only
 markers below it.
 
 The command reads the same files as pipeline-controller: those that end in .yaml or .yml, without
@@ -65,8 +65,8 @@ symbolic links and submodules. Markers are not set in files larger than 8 MiB.`,
   # What would a promotion into prod change?
   flux pipeline markers --env prod --set v1.2.3@sha1:2e5d0003aa4f0bd8ddcb2ff4d1ac1c6d0f2f6a31
 
-  # The same for a Pipeline with the path ./apps/prod
-  flux pipeline markers ./apps/prod --env prod --set v1.2.3@sha1:2e5d0003aa4f0bd8ddcb2ff4d1ac1c6d0f2f6a31`,
+  # The same for a pipeline with the path ./apps/prod, and a chart version
+  flux pipeline markers ./apps/prod --env prod --set 6.9.1`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault

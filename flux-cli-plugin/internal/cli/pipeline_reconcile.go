@@ -130,8 +130,8 @@ func newPipelineSuspendCommand(cluster *clusterFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "suspend NAME...",
 		Short: "Suspend pipelines",
-		Long: `Suspend pipelines: nothing is promoted until they are resumed. Their status is updated, and open pull requests stay
-open.`,
+		Long: `Suspend pipelines: nothing is promoted until they are resumed. Their status is still updated, and
+open pull requests stay open.`,
 		Example: `  # Suspend the pipeline 'app'
   flux pipeline suspend app
 
@@ -189,11 +189,12 @@ func newPipelineReconcileCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reconcile NAME...",
 		Short: "Reconcile pipelines now",
-		Long: fmt.Sprintf(`Reconcile pipelines now, and wait for the result: pull requests are checked, and a failed promotion is attempted again.
-The command sets the annotation %s.
+		Long: fmt.Sprintf(`Reconcile pipelines now, and wait for the result: pull requests are checked, and a failed promotion
+is attempted again. The command sets the annotation %s.
 
-With --force, the current promotion starts again. An open pull request is closed, and a new one is opened. If the promotion had
-ended, because its pull request was merged or closed, it requires new approvals.`, meta.ReconcileRequestAnnotation),
+With --force, the current promotion starts again. An open pull request is closed, and a new one is
+opened. If the promotion had ended, because its pull request was merged or closed, it requires new
+approvals.`, meta.ReconcileRequestAnnotation),
 		Example: `  # Attempt a failed promotion of the pipeline 'app' again
   flux pipeline reconcile app
 

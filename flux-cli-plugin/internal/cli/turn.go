@@ -67,7 +67,7 @@ func newTurnCommand(direction direction, use, words string, cluster *clusterFlag
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: direction.title + " gates",
-		Long: fmt.Sprintf(`%[1]s gates, and wait until their sources and promotions follow.
+		Long: fmt.Sprintf(`%[1]s gates, and wait until their sources and promotions have followed.
 %[2]s
 
 With --for or --until, the command sets spec.override, which has precedence over the switch and the
@@ -75,8 +75,8 @@ windows, and ends by itself. Without them, it sets the switch and removes an ove
 
 The reason is stored in the annotation %[3]s, or in the override, and
 your name in the annotation %[5]s. Messages about the gate include both.
-If the gate changes without --reason, the previous reason is removed. If it is %[4]s already, the
-reason is kept.`,
+Without --reason, a change removes the previous reason. If the gate is %[4]s already, the reason
+is kept.`,
 			direction.title, direction.effect, gatingv1.ReasonAnnotation, direction.state, gatingv1.TurnedByAnnotation),
 		Example: fmt.Sprintf(`  # %[2]s the gate 'change-freeze' in the flux-system namespace
   %[1]s change-freeze

@@ -68,7 +68,8 @@ func newUninstallCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Release all holds and remove finalizers, so that Sluice can be deleted",
-		Long: `Stop Sluice's controllers, delete its admission policies, release what they hold and remove the finalizers of Pipelines, in all namespaces.
+		Long: `Stop Sluice's controllers, delete its admission policies, release all held sources, and remove the
+finalizers of pipelines, in all namespaces.
 
 The CRDs and everything else remain: delete Sluice's Kustomization, or run 'kubectl delete -k'. Until
 then, Flux does not restart the controllers. You can repeat the command. Released sources fetch
