@@ -39,7 +39,7 @@ import (
 var _ = Describe("An approval", Ordered, func() {
 	const namespace = "approvals"
 
-	// as returns a client with the token of a ServiceAccount, which it makes.
+	// as creates a ServiceAccount and returns a client with its token.
 	as := func(ctx context.Context, name string) client.Client {
 		GinkgoHelper()
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}

@@ -32,7 +32,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// The tags v1.4.0-evil and v1.4.0 are of one commit, so they are one revision for what runs where. Git gets the tag.
+// The tags v1.4.0-evil and v1.4.0 name one commit, so targets that run them run one revision. Git gets the tag.
 var _ = Describe("What is approved", Ordered, func() {
 	const dev, prod = "named-dev", "named-prod"
 

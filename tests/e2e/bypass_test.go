@@ -35,7 +35,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/upstream"
 )
 
-// tries is how often each bypass is tried. Some have two variants, which alternate.
+// tries is the number of times that each bypass is tried. Some have two variants, which alternate.
 var tries = []struct {
 	rounds int
 	labels Labels
@@ -180,7 +180,7 @@ var _ = Describe("Nothing gets past a closed gate", Ordered, func() {
 		g.establish(ctx)
 		g.hold(ctx)
 		g.sentinel.close()
-		// source-controller leaves such files out.
+		// source-controller ignores such files.
 		Expect(world.Commit(g.upstreamOf(g.lines[0]), "Run checks", map[string]string{".github/workflows/checks.yaml": "on: push"})).To(Succeed())
 
 		before := g.sentinel.resumptions()

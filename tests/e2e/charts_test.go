@@ -164,7 +164,7 @@ spec:
 		Expect(world.Commit(name, "Run podinfo in dev and prod", map[string]string{
 			"dev/podinfo.yaml": release("dev", "6.x", ""), "prod/podinfo.yaml": release("prod", "6.0.0", marker),
 		})).To(Succeed())
-		// The releases end after what has made them.
+		// The releases are deleted after the objects that created them.
 		DeferCleanup(func(ctx SpecContext) {
 			for _, env := range []string{"dev", "prod"} {
 				deleteAll(ctx, object(helmAPI, helmv2.HelmReleaseKind, name+"-"+env, "podinfo"))

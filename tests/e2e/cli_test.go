@@ -39,8 +39,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/playground"
 )
 
-// All go through the real flux, which finds the plugin by its links. The application runs v2.0.0 in namespace cli-one
-// and v1.0.0 in cli-two; each spec has a Pipeline between the two, and a repository on the fake of GitHub.
+// The specs run the real flux, which finds the plugin by its links. The application runs v2.0.0 in namespace cli-one
+// and v1.0.0 in cli-two. Each spec has a Pipeline from one to two, and a repository on the fake of GitHub.
 var _ = Describe("The plugin of the Flux CLI", Ordered, func() {
 	// people have only the rights that the specs give them.
 	people := []string{"cli-ada", "cli-bob", "cli-turner", "cli-tenant"}
@@ -61,8 +61,8 @@ var _ = Describe("The plugin of the Flux CLI", Ordered, func() {
 		}
 	})
 
-	// pipeline makes a Pipeline from one to two with a promotion by pull request, to which more is added, and a
-	// repository for it. It waits until two's promotion does, and returns the revision that waits.
+	// pipeline creates a Pipeline from one to two with a promotion by pull request, to which more is added, and its
+	// repository. It waits until the promotion waits, and returns the revision.
 	pipeline := func(ctx context.Context, name, more string) string {
 		GinkgoHelper()
 		Expect(github.AddRepository(owner, name)).To(Succeed())

@@ -98,7 +98,7 @@ func (s *secrets) addPEM(key []byte) {
 	}
 }
 
-// addSent adds what a host received, in whatever form the controller sent it.
+// addSent adds what a host received, in the form that the controller sent.
 func (s *secrets) addSent(header string) {
 	if _, value, _ := strings.Cut(header, " "); len(value) > 20 {
 		s.mu.Lock()
@@ -119,7 +119,7 @@ func (s *secrets) in(text string) (found []string) {
 	return found
 }
 
-// repeat writes everything that a request contained to where an error may be taken from.
+// repeat writes everything that a request contained to the parts of a response that errors quote.
 func (s *secrets) repeat(w http.ResponseWriter, r *http.Request, status int) {
 	authorization := r.Header.Get("Authorization")
 	s.addSent(authorization)
@@ -145,7 +145,7 @@ var _ = Describe("No credential", Ordered, ContinueOnFailure, func() {
 		appKey     []byte
 	)
 	repeatsStatus := regexp.MustCompile(`repeats-(\d{3})`)
-	// repository is a good one on the fake of GitHub.
+	// repository is a working one on the fake of GitHub.
 	repository := func(name string) string {
 		GinkgoHelper()
 		Expect(github.AddRepository(owner, name)).To(Succeed())
@@ -212,7 +212,7 @@ var _ = Describe("No credential", Ordered, ContinueOnFailure, func() {
 		DeferCleanup(func() error { return controller.Stop() })
 	})
 
-	// The Pipelines would fail for ever, and their finalizers with them.
+	// Otherwise, the Pipelines would fail forever, and their finalizers too.
 	AfterAll(func(ctx SpecContext) {
 		Expect(controller.Stop()).To(Succeed())
 		var pipelines pipelinesv1.PipelineList
@@ -255,7 +255,7 @@ spec:
 			files, err := filepath.Glob(pattern)
 			Expect(err).NotTo(HaveOccurred())
 			for _, file := range files {
-				// A process may have ended, or be another user's.
+				// The process may have ended, or belong to another user.
 				if content, err := os.ReadFile(file); err == nil {
 					Expect(known.in(string(content))).To(BeEmpty(), file)
 				}
@@ -478,7 +478,7 @@ spec:
 		Expect(world.Client.List(ctx, &pipelines, client.InNamespace(flux))).To(Succeed())
 		for i := range pipelines.Items {
 			pipeline := &pipelines.Items[i]
-			// What a person writes into a URL is visible to everyone.
+			// Credentials in a URL of the spec are visible to everyone.
 			pipeline.Spec = pipelinesv1.PipelineSpec{}
 			encoded, err := json.Marshal(pipeline)
 			Expect(err).NotTo(HaveOccurred())
@@ -491,7 +491,7 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		texts["events"] = string(encoded)
 
-		// It writes what it still has to say.
+		// Stopping it flushes its log.
 		Expect(controller.Stop()).To(Succeed())
 		logs, err := filepath.Glob(filepath.Join(world.Cluster.Dir, "logs", "*.log"))
 		Expect(err).NotTo(HaveOccurred())

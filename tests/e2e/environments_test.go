@@ -27,8 +27,9 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// The configuration of an application goes from dev to UAT, which is two places, to staging and to prod. dev follows
-// its releases; the others have theirs in Git. One gate is before UAT, and another one holds one of its places.
+// An application is promoted from dev to UAT, which has two places, to staging and to prod. dev follows releases, and
+// Git sets the version of the others. One gate holds promotions into UAT, and another one holds the source of one
+// place.
 var _ = Describe("A release, on its way from dev by UAT and staging to prod", Ordered, func() {
 	const name, app = "journey", "journey-app"
 	places := []string{"dev", "uat-eu", "uat-us", "staging", "prod"}
@@ -102,7 +103,7 @@ spec:
 		promotion, err := record(name, env)(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		mergeInGitea(ctx, name, promotion.PullRequest.Number)
-		reconcile(ctx, name, env+" "+version) // without waiting for the next look at it
+		reconcile(ctx, name, env+" "+version) // without waiting for the next check
 	}
 
 	BeforeAll(func(ctx SpecContext) {

@@ -101,7 +101,7 @@ var forgeries = []forgery{
 	}},
 }
 
-// withArtifact is a source that has published a revision.
+// withArtifact returns a source that has published a revision.
 func withArtifact(source *unstructured.Unstructured, revision string) *unstructured.Unstructured {
 	GinkgoHelper()
 	source = source.DeepCopy()
@@ -134,10 +134,10 @@ func withGatesOpen(source *unstructured.Unstructured, beside bool, status metav1
 	return source
 }
 
-// withoutRight is the error without the right to release.
+// withoutRight matches the error for users without the right to release.
 var withoutRight = MatchError(And(ContainSubstring("denied request: access denied: "), ContainSubstring("the verb release on gates")))
 
-// refuses writes a source's status in all ways, and expects each to be refused for lack of the right.
+// refuses tries all ways to write a source's status, and expects each to be refused because the right is missing.
 func refuses(ctx context.Context, as client.Client, is, should *unstructured.Unstructured) {
 	GinkgoHelper()
 	refusesWith(ctx, as, is, should, withoutRight)
@@ -150,8 +150,8 @@ func refusesWith(ctx context.Context, as client.Client, is, should *unstructured
 	}
 }
 
-// byStatusWrite has an editor say that the gates of each source are open: with an artifact, beside what gate-controller
-// says, and alone.
+// byStatusWrite makes an editor set GatesOpen=True on each source: with an artifact, in addition to gate-controller's
+// condition, and alone.
 func byStatusWrite(ctx context.Context, g *group, round int) []*unstructured.Unstructured {
 	GinkgoHelper()
 	editor := fluxEditor(ctx)

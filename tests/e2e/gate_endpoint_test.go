@@ -37,7 +37,7 @@ var _ = Describe("The endpoint of gates", Ordered, func() {
 	serving := regexp.MustCompile(`"msg":"serving gates","address":"([^"]+)"`)
 	var address string
 
-	// confirm asks as Flagger's webhooks do.
+	// confirm sends a request as Flagger's webhooks do.
 	confirm := func(gate string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/gates/flux-system/"+gate,
@@ -62,7 +62,7 @@ var _ = Describe("The endpoint of gates", Ordered, func() {
 	}
 
 	BeforeAll(func(ctx SpecContext) {
-		// It never leads: no Role lets it have the lease of this shard.
+		// It never becomes the leader, because no Role allows it to write the lease of this shard.
 		answering, err := world.Cluster.StartController(ctx, localcluster.ControllerProcess{
 			Name: name, Binary: "gate-controller", ServiceAccount: "gate-controller",
 			Args: []string{"--enable-leader-election", "--watch-label-selector=sharding.fluxcd.io/key=led-by-nobody", "--gates-addr=127.0.0.1:0"},

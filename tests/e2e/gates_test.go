@@ -293,7 +293,7 @@ spec:
 	})
 })
 
-// ungatedSource makes a GitRepository of the repository app, until the spec ends, and waits until it was fetched.
+// ungatedSource creates a GitRepository of the repository app until the spec ends, and waits until it was fetched.
 func ungatedSource(ctx context.Context, name string) *unstructured.Unstructured {
 	GinkgoHelper()
 	apply(ctx, "{apiVersion: %s, kind: GitRepository, metadata: {name: %s, namespace: flux-system}, spec: {interval: 1m, url: '%s', ref: {branch: main}}}",
@@ -310,8 +310,8 @@ func annotate(ctx context.Context, obj *unstructured.Unstructured, annotation, v
 	Expect(world.Client.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-// heldAndObserved returns a function that reports whether a source is suspended and source-controller has seen that:
-// from then on no fetch is under way.
+// heldAndObserved returns a function that reports whether a source is suspended and source-controller has seen it. Then
+// no fetch is in progress.
 func heldAndObserved(source *unstructured.Unstructured) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		now := source.DeepCopy()
@@ -339,7 +339,7 @@ func warnings(ctx context.Context, source *unstructured.Unstructured, options ..
 // warningFunc receives warnings.
 type warningFunc func(text string)
 
-// HandleWarningHeaderWithContext takes the text of a warning.
+// HandleWarningHeaderWithContext calls the function with the text of a warning.
 func (f warningFunc) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
 	f(text)
 }

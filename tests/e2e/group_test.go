@@ -42,14 +42,14 @@ import (
 // groupLabel marks the sources of a group for the sentinel.
 const groupLabel = "sluice-e2e-group"
 
-// group is sources that share a gate: one of each line. The gate is named like the group.
+// group is a set of sources that share a gate: one of each line. The gate has the name of the group.
 type group struct {
 	name     string
 	lines    []line
 	sentinel *sentinel
 }
 
-// newGroup returns a group, whose sources are watched from then on, and deleted when the spec ends.
+// newGroup returns a group. Its sources are watched, and deleted when the spec ends.
 func newGroup(ctx context.Context, name string, lines []line) *group {
 	GinkgoHelper()
 	g := &group{name: name, lines: lines}
@@ -129,8 +129,8 @@ func (g *group) fromGit(ctx context.Context) {
 	fromGit(ctx, g.name, "")
 }
 
-// fromGit has Flux apply a repository, until the spec ends, with more in the spec of the Kustomization. It waits until
-// that is ready.
+// fromGit makes Flux apply a repository until the spec ends, with more in the spec of the Kustomization. It waits until
+// the Kustomization is ready.
 func fromGit(ctx context.Context, name, more string) *unstructured.Unstructured {
 	GinkgoHelper()
 	kustomization := syncFrom(ctx, name, flux, "24h", "./", more)
@@ -138,16 +138,15 @@ func fromGit(ctx context.Context, name, more string) *unstructured.Unstructured 
 	return kustomization
 }
 
-// expectHeld waits until the hold is on sources in the given states, or in later ones, and source-controller has seen
-// it. From then on no fetch is under way, and the sentinel has seen all that was written before.
+// expectHeld waits until the sources are held in the given states, or in later ones, and source-controller has seen the
+// hold. Then no fetch is in progress, and the sentinel has seen all earlier writes.
 func (g *group) expectHeld(ctx context.Context, sources ...*unstructured.Unstructured) {
 	GinkgoHelper()
 	for _, source := range sources {
 		Eventually(ctx, func() error { return g.sentinel.held(source) }).WithPolling(10 * time.Millisecond).Should(Succeed())
 	}
-	// A source that was held before it was ever fetched gets no observedGeneration by itself. To a request for a
-	// reconciliation source-controller answers also when a source is suspended, and it works on one object after the
-	// other.
+	// A source that was held before its first fetch has no observedGeneration. source-controller handles a request for
+	// a reconciliation even if the source is suspended, after an earlier reconciliation of it has ended.
 	token := time.Now().Format(time.RFC3339Nano)
 	for _, source := range sources {
 		requested := source.DeepCopy()
@@ -156,7 +155,7 @@ func (g *group) expectHeld(ctx context.Context, sources ...*unstructured.Unstruc
 	}
 }
 
-// expectReleased waits until the hold is off sources in the given states, or in later ones.
+// expectReleased waits until the sources are not held in the given states, or in later ones.
 func (g *group) expectReleased(ctx context.Context, sources ...*unstructured.Unstructured) {
 	GinkgoHelper()
 	for _, source := range sources {
@@ -164,8 +163,7 @@ func (g *group) expectReleased(ctx context.Context, sources ...*unstructured.Uns
 	}
 }
 
-// resumed waits until each source was seen without its suspension more often than before, which shows that the hold was
-// really removed.
+// resumed waits until each source was seen without its suspension more often than before, so the hold was removed.
 func (g *group) resumed(ctx context.Context, before map[string]int) {
 	GinkgoHelper()
 	for _, source := range g.sources() {
@@ -220,7 +218,7 @@ func now(ctx context.Context, objects []*unstructured.Unstructured) []*unstructu
 	return read
 }
 
-// request asks for a reconciliation of an object of Flux, and waits until it was handled.
+// request requests a reconciliation of a Flux object, and waits until it was handled.
 func request(ctx context.Context, obj *unstructured.Unstructured) {
 	GinkgoHelper()
 	token := time.Now().Format(time.RFC3339Nano)
@@ -233,10 +231,10 @@ func turnGate(ctx context.Context, name string, closed bool) {
 	apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: %s, namespace: flux-system}, spec: {closed: %t}}", name, closed)
 }
 
-// version is the one that is published in a round. None is part of another.
+// version returns the version of a round. No version contains another one.
 func version(round int) string { return fmt.Sprintf("1.0.%d", 100+round) }
 
-// startUpstream starts what sources are fetched from, until the container of specs ends.
+// startUpstream starts the upstream of sources, until the container of specs ends.
 func startUpstream(ctx context.Context) *upstream.Server {
 	GinkgoHelper()
 	up, err := upstream.New()
@@ -249,25 +247,26 @@ func startUpstream(ctx context.Context) *upstream.Server {
 
 // line connects an upstream with sources of a kind. They are fetched once a day, and otherwise only on request.
 type line struct {
-	// slug is the line's short name.
+	// slug is the short name of the line.
 	slug string
-	// kind of the sources, and what the flux CLI calls it.
+	// kind of the sources, and its name in the flux CLI.
 	kind, cli string
 	// begin creates the place upstream.
 	begin func(name string) error
-	// publish publishes a version upstream, and returns when a fetch would find it.
+	// publish publishes a version upstream, and returns once a fetch finds it.
 	publish func(ctx context.Context, name, version string)
-	// spec of a source of what is published under a name.
+	// spec returns the spec of a source that is published under a name.
 	spec func(name string) string
-	// edits are the patches of the spec that ask, in turn, for what was asked for at first and for the same version in
-	// another way.
+	// edits are patches of the spec. They alternate between the original reference and another reference to the same
+	// version.
 	edits func(name, version string) [2]string
-	// repository is the spec of the HelmRepository of a HelmChart, and inherits reports whether the gates are on that.
+	// repository is the spec of the HelmRepository of a HelmChart. If inherits is true, the HelmRepository has the
+	// gates.
 	repository func(name string) string
 	inherits   bool
 }
 
-// manifest is a source of what is published under a name, with a gate.
+// manifest returns a source that is published under a name, with a gate.
 func (l line) manifest(name, upstream, gate, more string) string {
 	spec := []string{"interval: 24h", l.spec(upstream)}
 	if !l.inherits {
@@ -280,7 +279,7 @@ func (l line) manifest(name, upstream, gate, more string) string {
 		sourceAPI, l.kind, name, groupLabel, gate, strings.Join(spec, ", "))
 }
 
-// repositoryManifest is the HelmRepository of a HelmChart; empty for other sources.
+// repositoryManifest returns the HelmRepository of a HelmChart, or nothing for other sources.
 func (l line) repositoryManifest(upstream, gate string) string {
 	if l.repository == nil {
 		return ""
@@ -293,11 +292,11 @@ func (l line) repositoryManifest(upstream, gate string) string {
 		sourceAPI, upstream, strings.Join(spec, ", "))
 }
 
-// lines are one for each kind of source, and one for the HelmCharts of an OCI HelmRepository, which has no artifact to
-// hold back: its gates are theirs.
+// lines returns a line for each kind of source, and one for HelmCharts of an OCI HelmRepository. That has no artifact,
+// so its charts are held.
 func lines(up *upstream.Server) []line {
 	nothing := func(string) error { return nil }
-	// All names of an upstream receive what is published.
+	// Each version is published under all names of an upstream.
 	to := func(publish func(name, version string) error, also ...string) func(context.Context, string, string) {
 		return func(_ context.Context, name, version string) {
 			GinkgoHelper()
@@ -379,7 +378,7 @@ func lines(up *upstream.Server) []line {
 			publish: func(ctx context.Context, name, version string) {
 				GinkgoHelper()
 				to(chart)(ctx, name, version)
-				// The chart is looked up in the index that the HelmRepository has fetched.
+				// source-controller reads the chart from the index that the HelmRepository has fetched.
 				repository := object(sourceAPI, sourcev1.HelmRepositoryKind, flux, name)
 				if uid, err := field(repository, "metadata", "uid")(ctx); err != nil || uid != nil {
 					Expect(err).NotTo(HaveOccurred())
@@ -402,7 +401,7 @@ func lines(up *upstream.Server) []line {
 	}
 }
 
-// chartOfGatedRepository is a line of HelmCharts whose HelmRepository, one of the default type, is held with them.
+// chartOfGatedRepository returns a line of HelmCharts whose HelmRepository has the default type and is held too.
 func chartOfGatedRepository(up *upstream.Server) line {
 	all := lines(up)
 	l := all[len(all)-1]

@@ -120,7 +120,7 @@ var _ = Describe("A hostile Git host", Ordered, func() {
 	)
 })
 
-// packedByHand is a repository whose pack has some entries besides an honest file.
+// packedByHand returns a repository whose pack has extra entries besides an honest file.
 func packedByHand(entries ...handpack.Entry) *handpack.Server {
 	content := []byte("tag: v1.0.0\n")
 	tree := handpack.TreeOf(map[string]handpack.Hash{"app.yaml": handpack.HashOf(handpack.Blob, content)})
@@ -130,7 +130,7 @@ func packedByHand(entries ...handpack.Entry) *handpack.Server {
 	}, entries...)...)}
 }
 
-// packedByGit is a repository of files of some size that differ in a line, packed as an ordinary push packs them.
+// packedByGit returns a repository of files of a size that differ in one line, packed as by an ordinary push.
 func packedByGit(files, size int) *handpack.Server {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
@@ -160,7 +160,7 @@ func packedByGit(files, size int) *handpack.Server {
 	return &handpack.Server{Commit: hash, Pack: pack}
 }
 
-// chain is a blob, and deltas that each add a byte to the previous one.
+// chain returns a blob, and deltas that each add a byte to the previous one.
 func chain(deltas, size int) []handpack.Entry {
 	entries := []handpack.Entry{{Type: handpack.Blob, Content: bytes.Repeat([]byte{0}, size)}}
 	for range deltas {
@@ -171,7 +171,7 @@ func chain(deltas, size int) []handpack.Entry {
 	return entries
 }
 
-// promoteAt makes a Pipeline with a promotion by pull request that is due at once. Its pull request can't be withdrawn
+// promoteAt creates a Pipeline whose promotion by pull request is due immediately. Its pull request can't be withdrawn
 // at the end.
 func promoteAt(ctx context.Context, name, url string) {
 	GinkgoHelper()
@@ -196,7 +196,7 @@ spec:
 	})
 }
 
-// peakMemory returns the most memory that a process has had resident, in bytes.
+// peakMemory returns the peak resident memory of a process in bytes.
 func peakMemory(process *localcluster.Process) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.PID()))
 	if err != nil {

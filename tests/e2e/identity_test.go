@@ -29,8 +29,8 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// leafAuthentication has the leaf's API server know the ServiceAccounts of the management cluster, given its address
-// and its CA.
+// leafAuthentication configures the leaf's API server to accept ServiceAccounts of the management cluster, which has
+// the given address and CA.
 const leafAuthentication = `
 apiVersion: apiserver.config.k8s.io/v1
 kind: AuthenticationConfiguration
@@ -105,7 +105,7 @@ spec:
 	})
 
 	It("is read as the ServiceAccount that the ConfigMap names", func(ctx SpecContext) {
-		// What a user writes in flux-system/kustomization.yaml.
+		// Users write this in flux-system/kustomization.yaml.
 		Expect(world.Cluster.ApplyKustomization(ctx, kustomizationWith(GinkgoT().TempDir(), "workload-identity"))).To(Succeed())
 		Eventually(ctx, staging(name)).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v1")))
 		runs(ctx, admin, leafNamespace, "v2")
@@ -120,7 +120,7 @@ spec:
 	})
 })
 
-// indented is text as part of a block of YAML.
+// indented returns text as part of a YAML block.
 func indented(text []byte) string {
 	const indent = "      "
 	return indent + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n"+indent)

@@ -44,9 +44,9 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// Something ends in the middle of many promotions and of a freeze: a leader, the API server with all that it remembers,
-// or the version of the controllers. Afterwards each promotion was made once, and each source is held. All Pipelines go
-// from namespace interrupted-one, where the application runs v2, to interrupted-two, where it runs v1.
+// A leader ends, the API server restarts, or the controllers are upgraded during many promotions and a freeze.
+// Afterwards, each promotion was made once, and each source is held. All Pipelines promote from namespace
+// interrupted-one, where the application runs v2, to interrupted-two, where it runs v1.
 var _ = Describe("An interruption", Ordered, Serial, func() {
 	const gate, pass, sources = "interrupted", "interrupted-pass", 8
 	var (
@@ -178,7 +178,7 @@ spec:
 		}
 		return names
 	}
-	// waiting makes Pipelines that wait for a gate, and returns what lets them all go at once.
+	// waiting creates Pipelines that wait for a gate, and returns a function that releases all of them at once.
 	waiting := func(ctx context.Context, pulled, told []string) (release func()) {
 		GinkgoHelper()
 		turnGate(ctx, pass, true)
@@ -283,8 +283,7 @@ spec:
 		for _, name := range []string{"missed", "missed-end"} {
 			Eventually(ctx, ready(name)).Should(HaveField("Reason", "UpToDate"))
 		}
-		// Its revision is known before: one that is approved before it was seen is void, and which of the two is seen
-		// first is up to the watches.
+		// The Pipeline must know the revision first: an approval that is seen before its revision is deleted.
 		runs(ctx, world.Client, "interrupted-three", "v2")
 		promoteFrom(ctx, "interrupted-three", "missed-approval", "approvals: {required: 1}, PULL")
 		Eventually(ctx, ready("missed-approval")).Should(HaveField("Reason", "WaitingForPreconditions"))
@@ -381,7 +380,7 @@ spec:
 	})
 })
 
-// goOn watches a kind from where a list of it was, and returns what the watch fails with at once; nil if it goes on.
+// goOn watches a kind from the version of a list, and returns the error if the watch fails immediately.
 func goOn(ctx context.Context, list *unstructured.UnstructuredList) error {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
 	watcher, err := world.Client.Watch(ctx, list.DeepCopy(), options)
@@ -425,7 +424,7 @@ func age(ctx context.Context, name string) {
 	Expect(world.Client.Status().Update(ctx, pipeline)).To(Succeed())
 }
 
-// receipts counts, by the Pipeline, the requests for a promotion that notification-controller accepts.
+// receipts counts the notifications of each Pipeline that notification-controller accepts.
 type receipts struct {
 	mu     sync.Mutex
 	counts map[string]int

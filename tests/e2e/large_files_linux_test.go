@@ -32,7 +32,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// The container of pipeline-controller has a gibibyte.
+// The container of pipeline-controller has 1 GiB of memory.
 const mostResident = 768 << 20
 
 var _ = Describe("Files of a million values", Ordered, func() {
@@ -116,7 +116,7 @@ spec:
 	})
 })
 
-// honestFile is what people may write, of so many bytes and a few more.
+// honestFile returns an ordinary file of at least size bytes.
 func honestFile(size int) string {
 	var file strings.Builder
 	for i := 0; file.Len() < size; i++ {

@@ -52,7 +52,7 @@ const (
 	leafUser      = "system:serviceaccount:" + leafNamespace + ":sluice"
 )
 
-// gitopsCluster is one of any name, all with the same Secret.
+// gitopsCluster returns a GitopsCluster. All of them have the same Secret.
 const gitopsCluster = "{apiVersion: gitops.weave.works/v1alpha1, kind: GitopsCluster, metadata: {name: %s, namespace: flux-system}, spec: {secretRef: {name: leaf}}}"
 
 // leafRole allows a subject to read the applications in the leaf cluster, and nothing else.
@@ -85,8 +85,8 @@ rules:
 - level: None
 `
 
-// A second API server is the leaf. Nothing reconciles there: the specs say themselves what its applications run. In the
-// cluster of the controllers, the applications are suspended for the same reason.
+// A second API server is the leaf. Nothing reconciles there: the specs set what its applications run. In the cluster of
+// the controllers, the applications are suspended for the same reason.
 var _ = Describe("A target in another cluster", Ordered, func() {
 	var (
 		leaf  *localcluster.Cluster
@@ -108,7 +108,7 @@ var _ = Describe("A target in another cluster", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(line.Close()).To(Succeed()) })
 
-		// What a user writes in flux-system/kustomization.yaml.
+		// Users write this in flux-system/kustomization.yaml.
 		Expect(world.Cluster.ApplyKustomization(ctx, kustomizationWith(dir, "gitops-clusters"))).To(Succeed())
 		apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: leaf-dev}}")
 		apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: leaf-prod}}")
@@ -219,7 +219,7 @@ spec:
 		Expect(run(ctx, "flux", "pipeline", "clusters")).To(And(
 			MatchRegexp(`(?m)^GitopsCluster/flux-system/leaf +False +Unreachable `), MatchRegexp(`(?m)^Secret/flux-system/leaf-direct +True `)))
 		runs(ctx, world.Client, "leaf-dev", "v3")
-		// The other way to the same cluster is not cut off.
+		// The same cluster can still be reached at the other address.
 		Eventually(ctx, record("leaf-direct", "staging")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v3")))
 		Consistently(ctx, record("leaf", "staging")).ShouldNot(HaveField("Revision", "v3"))
 		Expect(record("leaf", "prod")(ctx)).NotTo(HaveField("Revision", "v3"))
@@ -297,8 +297,8 @@ spec:
 	})
 })
 
-// startLeaf starts a control plane whose API server has further flags. A cluster takes its programs from
-// KUBEBUILDER_ASSETS; there, this puts one that adds them.
+// startLeaf starts a control plane whose API server has more flags. It adds them with a script in KUBEBUILDER_ASSETS,
+// where a cluster finds its programs.
 func startLeaf(ctx context.Context, dir string, flags ...string) *localcluster.Cluster {
 	GinkgoHelper()
 	program, err := world.Cluster.Program("kube-apiserver")
@@ -323,7 +323,7 @@ func startLeaf(ctx context.Context, dir string, flags ...string) *localcluster.C
 	return cluster
 }
 
-// asked returns what leafUser has asked for, each once.
+// asked returns the distinct requests of leafUser.
 func asked(log string) []string {
 	GinkgoHelper()
 	content, err := os.ReadFile(log)
@@ -351,8 +351,7 @@ func asked(log string) []string {
 	return all
 }
 
-// kustomizationWith makes a directory with a kustomization that is a component of config/, and a manifest for it, if
-// any.
+// kustomizationWith creates a directory with a kustomization of a component of config/, and optionally a manifest.
 func kustomizationWith(dir, component string, manifest ...string) string {
 	GinkgoHelper()
 	path := filepath.Join(dir, component)
@@ -370,7 +369,7 @@ func kustomizationWith(dir, component string, manifest ...string) string {
 	return path
 }
 
-// secretOf makes a Secret with a kubeconfig.
+// secretOf creates a Secret with a kubeconfig.
 func secretOf(ctx context.Context, name string, kubeconfig []byte) {
 	GinkgoHelper()
 	s := &corev1.Secret{Data: map[string][]byte{"value": kubeconfig}}
@@ -381,7 +380,7 @@ func secretOf(ctx context.Context, name string, kubeconfig []byte) {
 	Expect(world.Cluster.Apply(ctx, content)).To(Succeed())
 }
 
-// expiredKubeconfig is one whose certificate was good for a minute, an hour ago.
+// expiredKubeconfig returns a kubeconfig whose certificate was valid for a minute, an hour ago.
 func expiredKubeconfig(leaf *localcluster.Cluster) []byte {
 	GinkgoHelper()
 	certificate, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: "leaf", MaxAge: time.Minute})

@@ -59,7 +59,7 @@ var _ = Describe("A controller's lease", func() {
 			stopped(name)
 			leader := elect(ctx, name+"-elected", name, map[string][]string{"pipeline-controller": {"--approval-addr="}}[name]...)
 			Eventually(ctx, holder(lease)).ShouldNot(Or(BeNil(), BeEmpty()))
-			// Stopped before it has heard that the lease is its own, it would have none to give back.
+			// If it were stopped before it knows that it has the lease, it would not release it.
 			Eventually(ctx, metricsOf(leader)).Should(ContainSubstring(`leader_election_master_status{name="` + lease + `"} 1`))
 			Expect(leader.Stop()).To(Succeed())
 			Expect(holder(lease)(ctx)).To(BeEmpty())

@@ -223,7 +223,7 @@ spec: {interval: 24h, path: ./app, prune: true, targetNamespace: flux-system, so
 			Message             string
 			ReportingController string
 		}
-		// alertOf has notification-controller post the events of an object, and returns them.
+		// alertOf makes notification-controller post the events of an object, and returns them.
 		alertOf := func(name, kind, of string) <-chan event {
 			received := make(chan event, 100)
 			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -289,7 +289,7 @@ spec: {providerRef: {name: %[1]s}, eventSources: [{kind: %[3]s, name: %[4]s}]}
 	})
 })
 
-// refusals is how often the backstop has refused source-controller an artifact of a source.
+// refusals returns how often the backstop has refused an artifact of a source.
 func refusals(source *unstructured.Unstructured) (int, error) {
 	log, err := logOf("source-controller")
 	return len(regexp.MustCompile(`"`+source.GetName()+`\\*" is forbidden:.* new artifact blocked: `).FindAllString(log, -1)), err

@@ -120,14 +120,14 @@ func loseGatesField(ctx context.Context, kinds ...string) (giveBack func(context
 		definitions = append(definitions, definition{crd, gates})
 		Expect(world.Client.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"remove","path":%q}]`, path)))).To(Succeed())
 	}
-	// The API server takes a moment to notice. What it writes after that has lost its gates permanently.
+	// The API server needs a moment to apply the change. Sources that are written after that lose their gates.
 	for _, source := range gated {
 		touched := source.DeepCopy()
 		Eventually(ctx, func(ctx context.Context) (any, error) {
 			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano())
 			err := world.Client.Patch(ctx, touched, client.RawPatch(types.MergePatchType, patch))
 			if apierrors.IsNotFound(err) {
-				return nil, nil // another spec's, which was still being deleted
+				return nil, nil // of another spec, and still being deleted
 			}
 			return touched.Object["spec"].(map[string]any)["gates"], err
 		}).Should(BeNil(), key(source))

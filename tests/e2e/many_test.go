@@ -29,7 +29,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/githost"
 )
 
-// The versions of many Pipelines are in one repository, and all may change at once.
+// The versions of many Pipelines are in one repository, and all may change at the same time.
 var _ = Describe("Promotions in one repository", Ordered, func() {
 	const (
 		many       = 20

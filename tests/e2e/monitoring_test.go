@@ -37,7 +37,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
-// Both controllers run as elected leaders. A gate holds a source and a promotion into another cluster, which is this one by a kubeconfig.
+// Both controllers run as elected leaders. A gate holds a source and a promotion into another cluster, which is this
+// one by a kubeconfig.
 var _ = Describe("Monitoring", Ordered, func() {
 	const (
 		root     = "../.."
@@ -47,7 +48,7 @@ var _ = Describe("Monitoring", Ordered, func() {
 	var (
 		prometheus *monitoring.Prometheus
 		scraped    time.Time
-		// controllers are the processes by the names of the pods that they stand for.
+		// controllers are the processes, by the names of the pods that they replace.
 		controllers = map[string]*localcluster.Process{}
 	)
 	runs := func(ctx context.Context, namespace, revision string) {
@@ -55,7 +56,8 @@ var _ = Describe("Monitoring", Ordered, func() {
 		key := client.ObjectKey{Namespace: namespace, Name: name}
 		Expect(standin.Application{Key: key, Revision: revision, Ready: metav1.ConditionTrue}.Put(ctx, world.Client)).To(Succeed())
 	}
-	// scrape stores what controllers, and kube-state-metrics, expose now, as if the interval had passed since it was last called.
+	// scrape stores the current metrics of the controllers and of kube-state-metrics, one interval after the previous
+	// call.
 	scrape := func(ctx context.Context) {
 		GinkgoHelper()
 		scraped = scraped.Add(interval)
@@ -94,7 +96,7 @@ var _ = Describe("Monitoring", Ordered, func() {
 				Args: append(controller.args, "--enable-leader-election"),
 			})
 			Expect(err).NotTo(HaveOccurred())
-			DeferCleanup(elected.Stop) // which gives the lease back
+			DeferCleanup(elected.Stop) // which releases the lease
 			controllers[controller.name+"-0"] = elected
 			Eventually(ctx, metricsOf(elected)).Should(ContainSubstring(`leader_election_master_status{name="` + controller.name + `-leader-election"} 1`))
 		}

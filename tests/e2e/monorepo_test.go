@@ -31,14 +31,14 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// monorepoApp is an application of the monorepo, and how it is known which version of it an environment runs.
+// monorepoApp is an application of the monorepo, and where its version in an environment is found.
 type monorepoApp struct {
 	name, kind, expr string
-	// file is where an environment's version is set, and content what it has around that.
+	// file sets the version of an environment. content is its text.
 	file, content string
 }
 
-// monorepoApps are the ways in which people set a version in one repository for all environments.
+// monorepoApps are the ways to set versions in one repository for all environments.
 var monorepoApps = []monorepoApp{
 	{
 		name: "tagged", kind: "kustomize.toolkit.fluxcd.io/v1, kind: Kustomization", expr: "object.spec.images[0].newTag", file: "clusters/tagged-%s.yaml",
@@ -101,7 +101,7 @@ spec:
     spec: {containers: [{name: shop, image: registry.example.com/shop}]}
 `
 
-// allowWorkloads lets pipeline-controller read workloads, as the component says, and forbidWorkloads takes that back.
+// allowWorkloads allows pipeline-controller to read workloads, as the component does. forbidWorkloads reverts that.
 func allowWorkloads(ctx context.Context) {
 	GinkgoHelper()
 	Expect(world.Cluster.ApplyKustomization(ctx, kustomizationWith(GinkgoT().TempDir(), "workloads"))).To(Succeed())
@@ -115,7 +115,7 @@ func forbidWorkloads(ctx SpecContext) {
 var _ = Describe("A monorepo, with one GitRepository and a Kustomization for each environment", Ordered, func() {
 	environments := []string{"dev", "staging", "prod"}
 
-	// set commits that an environment runs a version of all applications.
+	// set commits a version of all applications for an environment.
 	set := func(env, version string) {
 		GinkgoHelper()
 		files := map[string]string{}
@@ -285,7 +285,7 @@ spec:
 		})
 		Eventually(ctx, ready("loop")).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", pipelinesv1.PromotionLoopReason), HaveField("Message",
 			HavePrefix("GitRepository flux-system/mono of environment dev follows branch main, which promotions are merged into"))))
-		// Of the others, each may still be making its own.
+		// The others may still be opening theirs.
 		Expect(pullRequestsIn("mono")).NotTo(ContainElement(HaveField("Title", ContainSubstring("flux-system/loop"))))
 	})
 })

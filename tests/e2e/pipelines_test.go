@@ -49,7 +49,7 @@ import (
 const (
 	owner = "acme"
 	token = "ghp_a-token-that-must-not-leak"
-	// createCall is how a pull request is opened.
+	// createCall is the request that opens a pull request.
 	createCall = `/pulls$`
 )
 
@@ -70,8 +70,8 @@ var _ = Describe("A promotion", Ordered, func() {
 		}
 	})
 
-	// marked is a file of the fleet with a field that is marked for a Pipeline. Its line ends, its odd spacing and its
-	// other Pipeline's marker have to come through.
+	// marked returns a file of the fleet with a field that is marked for a Pipeline. Its line ends, its odd spacing and
+	// the marker of another Pipeline must not change.
 	marked := func(pipeline string) string {
 		return strings.ReplaceAll(fmt.Sprintf(`# the fleet
 spec:
@@ -91,8 +91,8 @@ spec:
 		apply(ctx, "{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: flux-system}, stringData: {token: %s}, data: {ca.crt: %s}}",
 			name, token, base64.StdEncoding.EncodeToString(github.CA()))
 	}
-	// pipelineAt makes a Pipeline with a promotion by pull request to a repository. Settings are added to the pull request, more is
-	// added to the promotion.
+	// pipelineAt makes a Pipeline with a promotion by pull request to a repository. Settings are added to the pull
+	// request, more is added to the promotion.
 	pipelineAt := func(ctx context.Context, name, url, settings, more string) {
 		GinkgoHelper()
 		apply(ctx, `
@@ -127,7 +127,7 @@ spec:
 		Expect(all).NotTo(BeEmpty())
 		return all[0]
 	}
-	// edit is a person's change of that pull request.
+	// edit changes that pull request as a person does.
 	edit := func(ctx context.Context, name, change string) {
 		GinkgoHelper()
 		request, err := http.NewRequestWithContext(ctx, http.MethodPatch, github.APIURL()+"repos/"+owner+"/"+name+"/pulls/1", strings.NewReader(change))
@@ -504,7 +504,7 @@ spec:
 		Eventually(ctx, record("moved", "two")).Should(HaveField("PullRequest.BaseCommit", base))
 		Expect(pull("moved").HeadSHA).To(Equal(first))
 
-		// The line before the marked one: Git could not merge that.
+		// The line before the marked one changes, which Git could not merge.
 		changed := strings.Replace(marked("moved"), "spec:", "spec: # changed", 1)
 		base = commit(map[string]string{"app.yaml": changed})
 		reconcile(ctx, "moved", "after the file")
@@ -515,7 +515,7 @@ spec:
 		Expect(string(after)).To(Equal(strings.Replace(changed, "v1.0.0", "v2.0.0", 1)))
 		Eventually(ctx, commitStatus("moved")).Should(HavePrefix("sluice/preconditions success"), "on the new commit, too")
 
-		// Somebody else has set the revision: there is nothing left to merge.
+		// Someone else has set the revision, so nothing is left to merge.
 		commit(map[string]string{"app.yaml": string(after)})
 		reconcile(ctx, "moved", "after the revision")
 		Eventually(ctx, record("moved", "two")).Should(And(haveState("succeeded"), HaveField("Message", "branch main already has the revision")))
@@ -638,7 +638,7 @@ spec:
 		Eventually(ctx, received).ShouldNot(BeNil())
 	})
 
-	// The last one: it moves the first environment of all Pipelines here to another revision.
+	// This spec is the last one, because it moves the first environment of all Pipelines to another revision.
 	It("is superseded by a new revision: its pull request is closed and gives way to another one", func(ctx SpecContext) {
 		repository("superseded", map[string]string{"app.yaml": marked("superseded")})
 		secret(ctx, "superseded", token)
@@ -663,5 +663,5 @@ spec:
 	})
 })
 
-// broken is the fault that a spec has made.
+// broken is a fault that a spec has caused.
 var broken *githost.Rule

@@ -34,10 +34,10 @@ import (
 )
 
 // The manifests correspond to those of github.com/weaveworks/pipeline-controller at commit 2ca1d66. That repository has
-// no licence, so they are not copies: they have the same kinds, fields, API versions and important names. Flux 2.9
+// no license, so they are not copies: they have the same kinds, fields, API versions and important names. Flux 2.9
 // serves HelmReleases as v2 only, while 'appRef' names v2beta1.
 var _ = Describe("A manifest of the predecessor", func() {
-	// runs has a HelmRelease that nobody reconciles run a version of its chart.
+	// runs sets the chart version that a HelmRelease runs. Nothing reconciles it.
 	runs := func(ctx context.Context, namespace, name, version string) {
 		GinkgoHelper()
 		apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", namespace)
@@ -99,7 +99,7 @@ spec:
 		Expect(field(object(pipelinesAPI, pipelinesv1.PipelineKind, "default", "podinfo-test"), "status", "environments", "prod", "promotion")(ctx)).To(BeNil())
 	})
 
-	// asItIs applies a Pipeline that promotes by pull request, and finds that its Secret is missing.
+	// asItIs applies an unchanged Pipeline that promotes by pull request, and expects that its Secret is missing.
 	asItIs := func(ctx context.Context, host string) {
 		GinkgoHelper()
 		runs(ctx, "dev-"+host, "podinfo", "6.0.1")
@@ -114,7 +114,7 @@ spec:
 
 	It("of e2e/testdata/pipelines/github promotes by pull request, once it has its Secret and an address that exists", func(ctx SpecContext) {
 		asItIs(ctx, "github")
-		// podinfo-prod/release.yaml, as it is in the repository that is promoted.
+		// podinfo-prod/release.yaml in the promoted repository.
 		const release = `apiVersion: helm.toolkit.fluxcd.io/v2beta1
 kind: HelmRelease
 metadata:

@@ -38,15 +38,15 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// The application runs v2.0.0 in namespace crash-one and v1.0.0 in crash-two. Each round has a Pipeline of its own from
-// one to the other, and pipeline-controller is killed at another call of the promotion: to the API server, the Git
-// host, or notification-controller.
+// The application runs v2.0.0 in namespace crash-one and v1.0.0 in crash-two. Each round has its own Pipeline, and
+// kills pipeline-controller at another call of the promotion: to the API server, the Git host, or
+// notification-controller.
 var _ = Describe("Killing pipeline-controller", Ordered, func() {
 	var (
 		proxy       *killproxy.Proxy
 		flags       localcluster.ControllerProcess
 		gitHost, ca string
-		// promoted is the Pipeline whose calls count.
+		// promoted is the Pipeline whose calls are counted.
 		promoted atomic.Value
 		// accepted counts the notifications that notification-controller has accepted.
 		accepted = &receipts{counts: map[string]int{}}
@@ -84,7 +84,7 @@ var _ = Describe("Killing pipeline-controller", Ordered, func() {
 		}
 	})
 
-	// start runs a controller under a name of its own.
+	// start runs a controller under its own name.
 	start := func(ctx context.Context, name string, args ...string) *localcluster.Process {
 		GinkgoHelper()
 		as := flags
@@ -169,8 +169,8 @@ spec:
 				case <-finished:
 					proxy.Forget()
 					select {
-					case death = <-dead: // after all was done
-					default: // there is no such call any more
+					case death = <-dead: // after the last call
+					default: // there is no such call
 						remove(ctx, name)
 						Expect(deaths*every).To(BeNumerically(">=", 6), "a promotion takes a few calls")
 						return
@@ -180,7 +180,7 @@ spec:
 				By(fmt.Sprintf("killed at call %d, carried out: %t: %s", call, carriedOut, death.Call))
 				deaths++
 				Expect(controller.Start(ctx)).To(Succeed())
-				reconcile(ctx, name, "now") // or an attempt that was interrupted is repeated after its backoff
+				reconcile(ctx, name, "now") // otherwise, an interrupted attempt is repeated after its backoff
 				<-finished
 				expect(ctx, name)
 				remove(ctx, name)
@@ -253,7 +253,7 @@ spec:
 		Eventually(ctx, metricsOf(leader)).Should(ContainSubstring(`leader_election_master_status{name="pipeline-controller-leader-election"} 1`))
 		start(ctx, "pipeline-controller-follower", election...)
 
-		// The call that opens the pull request is carried out, and its answer never arrives.
+		// The Git host opens the pull request, but its response never arrives.
 		strategy := byPullRequest(ctx, "replicas")
 		died := make(chan error, 1)
 		github.FailNext(http.MethodPost, "replicas"+createCall, 1, func(_ http.ResponseWriter, r *http.Request, carryOut http.Handler) {
@@ -269,7 +269,7 @@ spec:
 	})
 })
 
-// asksForPromotion reports whether a request carries the event that asks for the promotion of a Pipeline.
+// asksForPromotion reports whether a request contains the event that promotes by notification for a Pipeline.
 func asksForPromotion(r *http.Request, pipeline string) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))

@@ -151,10 +151,10 @@ webhooks:
 
 var _ = Describe("Holds that hang", func() {
 	It("keep no other gate from closing", func(ctx SpecContext) {
-		const hanging = 32 // of which gate-controller has 10 at a time
+		const hanging = 32 // gate-controller handles 10 at a time
 		ended := make(chan struct{})
 		webhook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// A dry run shows that it is asked, and need not hang.
+			// A dry run shows that the webhook is called, and need not hang.
 			if review, _ := io.ReadAll(r.Body); !strings.Contains(string(review), `"dryRun":true`) {
 				<-ended
 			}
@@ -212,7 +212,7 @@ webhooks:
 		waiting := 0
 		for _, source := range now(ctx, sources) {
 			suspended, _, _ := unstructured.NestedBool(source.Object, "spec", "suspend")
-			if gatesOpen(source).Reason == gatingv1.GateClosedReason && !suspended { // its hold has not been tried to the end
+			if gatesOpen(source).Reason == gatingv1.GateClosedReason && !suspended { // the attempt to hold it has not ended
 				waiting++
 			}
 		}

@@ -33,13 +33,14 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
-// ofGates are the requests for Gates.
+// ofGates matches requests for Gates.
 func ofGates(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/apis/gating.toolkit.fluxcd.io/v1alpha1/gates")
 }
 
 var _ = Describe("A gate that is replaced while the controllers' watches are interrupted", func() {
-	// replace deletes a gate and makes it again, and returns when only a list of what there is can tell the controller.
+	// replace deletes a gate and creates it again. It returns when the controller can learn of that only from a new
+	// list.
 	replace := func(ctx context.Context, proxy *apiproxy.Proxy, name string, closed bool) {
 		GinkgoHelper()
 		gate := object(gatingAPI, gatingv1.GateKind, flux, name)
@@ -103,7 +104,7 @@ spec:
 	})
 })
 
-// behindProxy runs a controller of the suite's behind a proxy, until the spec ends.
+// behindProxy runs a controller of the suite behind a proxy until the spec ends.
 func behindProxy(ctx context.Context, suite *localcluster.Process, args ...string) *apiproxy.Proxy {
 	GinkgoHelper()
 	proxy, err := apiproxy.Start(world.Cluster.Config)

@@ -42,23 +42,23 @@ import (
 // holder is the field manager in whose name gate-controller holds sources.
 const holder = "gate-controller"
 
-// sentinel watches the sources of a group, and records what they publish although they must not. A watch misses no
-// state of an object.
+// sentinel watches the sources of a group, and records what they publish while they must not. A watch misses no state
+// of an object.
 type sentinel struct {
 	mu sync.Mutex
-	// latest is each object as it was last seen.
+	// latest is the last seen state of each object.
 	latest map[string]*unstructured.Unstructured
 	// closed means that nothing new may be published.
 	closed bool
-	// allowed is, by UID, what the objects had published when that began.
+	// allowed is what each object had published before that, by UID.
 	allowed map[types.UID]string
 	leaked  []string
 	resumed map[string]int
-	// told are the sources that had GatesOpen=True since then.
+	// told are the sources that have had GatesOpen=True since then.
 	told map[string]bool
 }
 
-// post begins to watch the sources of a group, and its HelmReleases, until the spec ends.
+// post watches the sources and HelmReleases of a group until the spec ends.
 func post(ctx context.Context, group string) *sentinel {
 	GinkgoHelper()
 	s := &sentinel{latest: map[string]*unstructured.Unstructured{}, resumed: map[string]int{}, told: map[string]bool{}}
@@ -122,8 +122,7 @@ func (s *sentinel) see(event watch.Event) {
 	}
 }
 
-// close has each object publish nothing from now on but what it has published, and each that is made later nothing at
-// all.
+// close forbids new artifacts: each object may only publish what it has published already, and later objects nothing.
 func (s *sentinel) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +133,7 @@ func (s *sentinel) close() {
 	}
 }
 
-// open allows all to publish.
+// open allows all objects to publish.
 func (s *sentinel) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,21 +146,21 @@ func (s *sentinel) leaks() []string {
 	return slices.Clone(s.leaked)
 }
 
-// resumptions counts, by the source, the states without a suspension that were seen since close.
+// resumptions counts the states of each source without a suspension since close.
 func (s *sentinel) resumptions() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.resumed)
 }
 
-// opened lists the sources whose condition GatesOpen was seen to be True since close.
+// opened lists the sources that have had GatesOpen=True since close.
 func (s *sentinel) opened() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.told))
 }
 
-// sources are all objects that there are.
+// sources returns all objects.
 func (s *sentinel) sources() []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +254,7 @@ func published(obj *unstructured.Unstructured) string {
 	return ""
 }
 
-// gatesOpen is the condition GatesOpen of a source.
+// gatesOpen returns the condition GatesOpen of a source.
 func gatesOpen(obj *unstructured.Unstructured) metav1.Condition {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, each := range conditions {

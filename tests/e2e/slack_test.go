@@ -40,14 +40,14 @@ import (
 
 const notificationAPI = "notification.toolkit.fluxcd.io/v1beta3"
 
-// slackMessage is an attachment of what notification-controller posts to a webhook of Slack.
+// slackMessage is an attachment in a message that notification-controller posts to Slack.
 type slackMessage struct {
 	Author string `json:"author_name"`
 	Text   string `json:"text"`
 	Color  string `json:"color"`
 }
 
-// slack has an Alert send the events of objects, given as its eventSources, to a webhook as Slack has it, and returns the messages.
+// slack makes an Alert with these eventSources send events to a fake of Slack's webhook, and returns the messages.
 func slack(ctx context.Context, name, eventSources string) <-chan slackMessage {
 	GinkgoHelper()
 	messages := make(chan slackMessage, 100)

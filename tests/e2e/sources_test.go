@@ -28,12 +28,12 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/upstream"
 )
 
-// gatedKind is a kind of source together with the real upstream that its sources come from.
+// gatedKind is a kind of source with a real upstream.
 type gatedKind struct {
 	kind string
-	// release publishes a version upstream, of whatever the source of that name is fetched from.
+	// release publishes a version of the upstream of a source.
 	release func(name, version string) error
-	// manifest is a source that is fetched each second. Its metadata has the annotations, its spec the gates.
+	// manifest returns a source that is fetched each second, with the annotations and the gates.
 	manifest func(name, annotations, gates string) string
 	// inheriting kinds are HelmCharts that inherit the gates of their HelmRepository.
 	inheriting bool
@@ -135,7 +135,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 			}
 			var labels Labels
 			if how == "annotation" && i > 0 && !kind.inheriting {
-				labels = slow // as of a GitRepository
+				labels = slow // covered by GitRepository
 			}
 			It(fmt.Sprintf("publishes what its gates let out: %s by %s (%d)", what, how, i), labels, func(ctx SpecContext) {
 				obj := object(sourceAPI, kind.kind, flux, name)
@@ -162,7 +162,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 					}
 					apply(ctx, "%s", kind.manifest(name, annotations, gates))
 				}
-				// letsOut checks that an action publishes an artifact that was not there before.
+				// letsOut checks that an action publishes a new artifact.
 				letsOut := func(do func()) {
 					GinkgoHelper()
 					before, err := digest(ctx)

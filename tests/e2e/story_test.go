@@ -32,7 +32,7 @@ var _ = Describe("A revision", Ordered, func() {
 	version := func(env string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return world.RunningVersion(ctx, env) }
 	}
-	// merge merges the pull request that promotes into an environment, after a look at what it changes.
+	// merge checks what the pull request for an environment changes, and merges it.
 	merge := func(ctx context.Context, env string) {
 		GinkgoHelper()
 		Eventually(ctx, record(playground.PipelineName, env)).Should(haveState("created"))

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package e2e plays Sluice's stories with assertions, on a real control plane with real Flux controllers, Sluice's own
-// controllers as processes with the rights that config/ gives them, and real Git.
+// Package e2e tests Sluice on a real control plane, with Flux's controllers, Sluice's controllers as processes with the
+// rights of config/, and real Git.
 package e2e
 
 import (
@@ -84,7 +84,7 @@ func TestE2E(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	ctrl.SetLogger(logr.Discard())
-	SetDefaultEventuallyTimeout(3 * time.Minute) // what takes seconds, on a machine that is busy with other things
+	SetDefaultEventuallyTimeout(3 * time.Minute) // most waits take seconds, but the machine may be busy
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	SetDefaultConsistentlyDuration(6 * time.Second)
 	SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
@@ -134,7 +134,7 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// logOf returns what a process of the cluster has logged.
+// logOf returns the log of a process of the cluster.
 func logOf(process string) (string, error) {
 	log, err := os.ReadFile(filepath.Join(world.Cluster.Dir, "logs", process+".log"))
 	return string(log), err
@@ -185,8 +185,8 @@ spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: %[1]s, sourc
 `, namespace, world.RepositoryURL(app), version, app)
 }
 
-// syncOf is what has Flux apply a directory of a repository's branch main, in a namespace: as often as the interval
-// says, or when it is asked to. More is added to the spec of the Kustomization.
+// syncOf returns a GitRepository and a Kustomization that apply a directory of a repository's branch main in a
+// namespace. More is added to the spec of the Kustomization.
 func syncOf(repository, namespace, interval, path, more string) string {
 	return fmt.Sprintf(`
 apiVersion: source.toolkit.fluxcd.io/v1
@@ -201,7 +201,7 @@ spec: {interval: 24h, retryInterval: 1s, path: %[5]s, prune: true, sourceRef: {k
 `, repository, namespace, interval, world.RepositoryURL(repository), path, more)
 }
 
-// syncFrom has Flux apply that until the spec, or the container of specs, ends. Then what was applied is gone too.
+// syncFrom makes Flux apply it until the spec, or the container of specs, ends. Then it deletes what was applied.
 func syncFrom(ctx context.Context, repository, namespace, interval, path, more string) *unstructured.Unstructured {
 	GinkgoHelper()
 	apply(ctx, "%s", syncOf(repository, namespace, interval, path, more))
@@ -232,15 +232,15 @@ func pullRequestsIn(repository string) []*gitea.PullRequest {
 	return all
 }
 
-// mergeInGitea merges a pull request as a person. After each push to either branch, Gitea checks for conflicts again,
-// and refuses to merge until then.
+// mergeInGitea merges a pull request as a person. After each push to either branch, Gitea refuses to merge until it has
+// checked for conflicts.
 func mergeInGitea(ctx context.Context, repository string, number int64) {
 	GinkgoHelper()
 	Eventually(ctx, func() error { return world.Merge(repository, number) }).Should(Succeed())
 }
 
-// may returns a function that reports whether a ServiceAccount in the namespace of Flux may do something, for Eventually:
-// the API server hears of Roles and their bindings a moment after they are written.
+// may returns a function that reports whether a ServiceAccount in the namespace of Flux may do something, for
+// Eventually. The API server applies Roles and their bindings a moment after they are written.
 func may(account string, do authorizationv1.ResourceAttributes) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -50,7 +50,7 @@ var _ = Describe("gate-controller as its Deployment runs it", Ordered, func() {
 		DeferCleanup(process.Kill)
 		return process
 	}
-	// gated makes a source whose gate is open.
+	// gated creates a source with an open gate.
 	gated := func(ctx context.Context, name string) (gatesAre func(context.Context) (any, error)) {
 		GinkgoHelper()
 		turnGate(ctx, name, false)

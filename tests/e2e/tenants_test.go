@@ -38,8 +38,8 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/standin"
 )
 
-// Tenant ours has a Pipeline with a target in the namespace of tenant theirs. Their application is suspended: the specs
-// say what it runs.
+// Tenant ours has a Pipeline with a target in the namespace of tenant theirs. Their application is suspended, and the
+// specs set what it runs.
 var _ = Describe("A target in another tenant's namespace", Ordered, func() {
 	const (
 		ours, theirs = "tenant-ours", "tenant-theirs"
@@ -67,7 +67,7 @@ var _ = Describe("A target in another tenant's namespace", Ordered, func() {
 		}
 		return pipelinesv1.TargetStatus{}, err
 	}
-	// told returns the messages of an object's events with a reason.
+	// told returns the messages of the events of an object with a reason.
 	told := func(namespace, kind, reason string) func(context.Context) ([]string, error) {
 		return func(ctx context.Context) ([]string, error) {
 			var events corev1.EventList

@@ -94,7 +94,7 @@ func (w *windowed) closeDuring(ctx context.Context, from, to time.Time) {
 	Expect(world.Client.Patch(ctx, w.gate.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-// refusedBy returns a function that counts how often source-controller was refused an artifact because of a gate.
+// refusedBy returns a function that counts how often an artifact was refused because of a gate.
 func refusedBy(gate string) func() (int, error) {
 	return func() (int, error) {
 		log, err := logOf("source-controller")
@@ -102,7 +102,7 @@ func refusedBy(gate string) func() (int, error) {
 	}
 }
 
-// inSeconds is a whole second to come.
+// inSeconds returns a whole second in the future.
 func inSeconds(n int) time.Time {
 	return time.Now().Add(time.Duration(n) * time.Second).Truncate(time.Second)
 }
@@ -313,7 +313,7 @@ spec:
 	)
 })
 
-// install is a cluster of its own without any controller, in which an ungated source's status can be written.
+// install is a cluster without controllers, in which the status of sources can be written.
 type install struct {
 	*localcluster.Cluster
 	client.Client
@@ -345,7 +345,7 @@ func (i *install) publish(ctx context.Context) error {
 	return i.Status().Patch(ctx, i.source(), client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// during publishes again and again while something is done, and returns what was refused meanwhile.
+// during publishes repeatedly while a function runs, and returns the refusals.
 func (i *install) during(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()

@@ -23,14 +23,13 @@ import (
 	"strings"
 )
 
-// Names are the addresses of names.
+// Names maps names to addresses.
 type Names map[string]netip.Addr
 
 // lookup returns the address of a name in lower case.
 type lookup func(name string) (netip.Addr, bool)
 
-// serve answers questions until the connection is closed. Of every name that lookup does not find it says that it does
-// not exist.
+// serve answers queries until the connection is closed. A name that lookup does not find gets NXDOMAIN.
 func (l lookup) serve(conn net.PacketConn) {
 	message := make([]byte, 512)
 	for {
@@ -39,13 +38,13 @@ func (l lookup) serve(conn net.PacketConn) {
 			return
 		}
 		if answer := l.answer(message[:length]); answer != nil {
-			// Whoever doesn't get an answer asks again.
+			// Resolvers retry if they get no answer.
 			_, _ = conn.WriteTo(answer, from)
 		}
 	}
 }
 
-// Of a message of DNS (RFC 1035, section 4): the length of its header, and where in that its flags begin.
+// The length of the header of a DNS message, and the offset of its flags (RFC 1035, section 4).
 const (
 	headerLength = 12
 	flagsAt      = 2
@@ -56,14 +55,13 @@ const (
 	classIN = 1
 
 	isAnswer   = 1 << 15
-	isFinal    = 1 << 10 // said with authority
+	isFinal    = 1 << 10 // authoritative answer
 	wantsMore  = 1 << 8  // recursion desired
 	canDoMore  = 1 << 7  // recursion available
 	noSuchName = 3
 )
 
-// answer returns the answer to a message with one question, which is all that resolvers send; to anything else it
-// returns nil.
+// answer returns the answer to a message with one question, or nil for any other message. Resolvers send only one.
 func (l lookup) answer(message []byte) []byte {
 	name, rest, ok := readName(message)
 	if !ok || len(rest) < 4 {
@@ -98,7 +96,7 @@ func (l lookup) answer(message []byte) []byte {
 	return append(reply, address.AsSlice()...)
 }
 
-// readName returns the name that a message asks for, and what comes after it.
+// readName returns the name in the question of a message, and the bytes after it.
 func readName(message []byte) (name string, rest []byte, ok bool) {
 	if len(message) < headerLength {
 		return "", nil, false

@@ -21,7 +21,7 @@ import (
 	"net"
 )
 
-// Address is a network, as net.Dial takes it, and an address in it.
+// Address has the arguments of net.Dial.
 type Address struct {
 	Network, Address string
 }
@@ -32,13 +32,13 @@ func (a Address) Dial() (net.Conn, error) { return net.Dial(a.Network, a.Address
 // Listen listens at the address.
 func (a Address) Listen() (net.Listener, error) { return net.Listen(a.Network, a.Address) }
 
-// Relay joins each connection that comes in with one of its own to another address, until the listener is closed.
+// Relay forwards each incoming connection to an address, until the listener is closed.
 //
-// A socket in a file system is reachable from every network namespace; two relays that meet at one carry TCP from one
-// namespace into another without a link between them.
+// A socket in a file system is reachable from every network namespace. Two relays with a common socket forward TCP from
+// one namespace to another without a link between them.
 func Relay(listener net.Listener, to Address) { relay(listener, to.Dial) }
 
-// relay joins each connection that comes in with one that dial makes, until the listener is closed.
+// relay forwards each incoming connection to one that dial opens, until the listener is closed.
 func relay(listener net.Listener, dial func() (net.Conn, error)) {
 	for {
 		incoming, err := listener.Accept()
@@ -49,7 +49,7 @@ func relay(listener net.Listener, dial func() (net.Conn, error)) {
 			defer incoming.Close()
 			outgoing, err := dial()
 			if err != nil {
-				return // whoever called sees the connection end
+				return // the caller sees its connection close
 			}
 			defer outgoing.Close()
 			join(incoming, outgoing)
@@ -57,7 +57,7 @@ func relay(listener net.Listener, dial func() (net.Conn, error)) {
 	}
 }
 
-// join copies both ways until both ends have said all they had to say.
+// join copies in both directions until both ends have finished writing.
 func join(a, b net.Conn) {
 	done := make(chan struct{})
 	go func() {
@@ -68,7 +68,7 @@ func join(a, b net.Conn) {
 	<-done
 }
 
-// transfer copies until from has no more, and passes that on.
+// transfer copies until from ends, and closes the writing side of to.
 func transfer(to, from net.Conn) {
 	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {

@@ -34,8 +34,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// services passes connections to Services on to their pods, and knows the Services' names: what kube-proxy and CoreDNS
-// do elsewhere. It needs no firewall, since every address of Services is the node's own.
+// services forwards connections to the pods of Services, and resolves the names of Services, in place of kube-proxy and
+// CoreDNS. It needs no firewall, because all addresses of Services are addresses of the node.
 type services struct {
 	fixed Names
 
@@ -44,7 +44,7 @@ type services struct {
 	ports map[netip.AddrPort]*servicePort
 }
 
-// servicePort is a port of a Service. Its connections go to its endpoints by turns.
+// servicePort is a port of a Service. Its endpoints take turns.
 type servicePort struct {
 	listener  net.Listener
 	endpoints []netip.AddrPort
@@ -66,7 +66,7 @@ func (s *services) find(name string) (netip.Addr, bool) {
 	return address, ok
 }
 
-// follow has the Services be what the API server says, from now on. Until that answers, there are none.
+// follow keeps names and ports equal to the Services of the API server. Until it responds, there are none.
 func (s *services) follow(kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *services) follow(kubeconfig string) error {
 	notify := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // the change before this one is yet to be looked at
+		default: // an earlier change has not been handled yet
 		}
 	}
 	for _, informer := range []cache.SharedIndexInformer{all.Informer(), endpoints.Informer()} {
@@ -108,7 +108,7 @@ func (s *services) follow(kubeconfig string) error {
 	return nil
 }
 
-// namesOf returns the addresses of the Services that have one, by their names.
+// namesOf returns the addresses of Services that have one, by name.
 func namesOf(all []*corev1.Service) Names {
 	names := Names{}
 	for _, service := range all {
@@ -119,7 +119,7 @@ func namesOf(all []*corev1.Service) Names {
 	return names
 }
 
-// portsOf returns the TCP ports of the Services that have pods behind them, with the addresses of those that are ready.
+// portsOf returns the TCP ports of Services with a selector, and the addresses of their ready pods.
 func portsOf(all []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) map[netip.AddrPort][]netip.AddrPort {
 	ports := map[netip.AddrPort][]netip.AddrPort{}
 	for _, service := range all {
@@ -156,7 +156,7 @@ func endpointsOf(service *corev1.Service, port string, all []*discoveryv1.Endpoi
 	return found
 }
 
-// set makes the Services' names and ports those given.
+// set replaces the names and ports. Listeners of unchanged ports stay open.
 func (s *services) set(names Names, ports map[netip.AddrPort][]netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +183,7 @@ func (s *services) set(names Names, ports map[netip.AddrPort][]netip.AddrPort) {
 	}
 }
 
-// dial connects to the endpoint whose turn it is.
+// dial connects to the next endpoint.
 func (s *services) dial(port *servicePort) (net.Conn, error) {
 	s.mu.Lock()
 	if len(port.endpoints) == 0 {
