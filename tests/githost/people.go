@@ -22,11 +22,11 @@ import (
 	"slices"
 )
 
-// person is the login for what tests do directly.
+// person is the login for actions of tests.
 const person = "person"
 
-// CommitFiles commits the files, by path, to the branch and returns the commit. A branch that does not exist is made
-// from main, or is the first one of an empty repository.
+// CommitFiles commits the files, by path, to the branch and returns the commit. A missing branch is created from main,
+// or is the first one of an empty repository.
 func (s *Server) CommitFiles(owner, name, branch string, files map[string]string, message string) (string, error) {
 	var commit string
 	err := s.asPerson(owner, name, func(r *repository) error {
@@ -46,7 +46,7 @@ func (s *Server) CommitFiles(owner, name, branch string, files map[string]string
 	return commit, err
 }
 
-// SetCollaborators says who can be asked for a review. Until it does, anyone can.
+// SetCollaborators sets the possible reviewers. By default, everyone is one.
 func (s *Server) SetCollaborators(owner, name string, logins ...string) error {
 	return s.asPerson(owner, name, func(r *repository) error {
 		r.collaborators = append([]string{}, logins...)
@@ -54,7 +54,7 @@ func (s *Server) SetCollaborators(owner, name string, logins ...string) error {
 	})
 }
 
-// SetTeams makes these the teams that can be asked for a review. As long as none are set, all can.
+// SetTeams sets the teams that are possible reviewers. By default, all teams are.
 func (s *Server) SetTeams(owner, name string, slugs ...string) error {
 	return s.asPerson(owner, name, func(r *repository) error {
 		r.teams = append([]string{}, slugs...)
@@ -62,7 +62,7 @@ func (s *Server) SetTeams(owner, name string, slugs ...string) error {
 	})
 }
 
-// RefuseDrafts makes the repository a private one of GitHub Free, which has no drafts.
+// RefuseDrafts makes the repository refuse drafts, like private repositories of GitHub Free.
 func (s *Server) RefuseDrafts(owner, name string) error {
 	return s.asPerson(owner, name, func(r *repository) error {
 		r.noDrafts = true
@@ -70,7 +70,7 @@ func (s *Server) RefuseDrafts(owner, name string) error {
 	})
 }
 
-// CreateTag makes a lightweight tag of what a branch, another tag or a commit is now.
+// CreateTag creates a lightweight tag of a branch, another tag or a commit.
 func (s *Server) CreateTag(owner, name, tag, of string) error {
 	return s.asPerson(owner, name, func(r *repository) error {
 		commit, exists := r.git.commit(of)
@@ -105,7 +105,7 @@ func (s *Server) Branches(owner, name string) (map[string]string, error) {
 	return branches, err
 }
 
-// ReadFile returns a file as it is in a branch, a tag or a commit.
+// ReadFile returns a file of a branch, a tag or a commit.
 func (s *Server) ReadFile(owner, name, ref, path string) ([]byte, error) {
 	var content []byte
 	err := s.asPerson(owner, name, func(r *repository) error {

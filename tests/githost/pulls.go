@@ -32,7 +32,7 @@ const (
 	closed = "closed"
 )
 
-// PullRequest is a pull request as it was when it was asked for.
+// PullRequest is a copy of the state of a pull request.
 type PullRequest struct {
 	Number      int
 	Title, Body string
@@ -83,7 +83,7 @@ func (p *pullRequest) markMerged(commit, by string) {
 	p.MergeCommitSHA, p.MergedBy = commit, by
 }
 
-// follow applies to an open pull request what someone did to its branches.
+// follow applies changes of the branches to an open pull request.
 func (r *repository) follow(p *pullRequest, by string) error {
 	if p.State != open {
 		return nil
@@ -125,7 +125,7 @@ func (r *repository) follow(p *pullRequest, by string) error {
 	return r.keepHead(p)
 }
 
-// keepHead points refs/pull/N/head at the head, from where it can be fetched for ever.
+// keepHead points refs/pull/N/head at the head, so it can always be fetched.
 func (r *repository) keepHead(p *pullRequest) error {
 	_, err := r.git.run("update-ref", fmt.Sprintf("refs/pull/%d/head", p.Number), p.HeadSHA)
 	return err
@@ -194,7 +194,7 @@ func (r *repository) pullJSON(p *pullRequest) pullJSON {
 		HTMLURL:   fmt.Sprintf("%s/pull/%d", r.htmlURL(), p.Number),
 		CreatedAt: timestamp(p.CreatedAt), UpdatedAt: timestamp(p.UpdatedAt),
 		ClosedAt: timestamp(p.ClosedAt), MergedAt: timestamp(p.MergedAt),
-		// Not only merged ones have a merge commit: until then, it is the one of the trial.
+		// Open pull requests have a merge commit too: that of the test merge.
 		MergeCommitSHA:     nullable(cmp.Or(p.MergeCommitSHA, p.testMerge.commit)),
 		Labels:             labels(p.Labels),
 		RequestedReviewers: []userJSON{},
@@ -354,7 +354,7 @@ func listPulls(r *request) (*reply, error) {
 	owner, head, byHead := strings.Cut(query.Get("head"), ":")
 	found := slices.DeleteFunc(slices.Clone(r.repo.pulls), func(p *pullRequest) bool {
 		return state != "all" && p.State != state ||
-			// GitHub passes over a head that names no owner, and returns all.
+			// GitHub ignores a head without an owner, and returns all.
 			byHead && (owner != r.repo.owner || head != p.Head) ||
 			query.Get("base") != "" && query.Get("base") != p.Base
 	})
@@ -392,7 +392,7 @@ func getPull(r *request) (*reply, error) {
 	return ok(view)
 }
 
-// pullChange is what an update of a pull request asks for; nil is to stay as it is.
+// pullChange is an update of a pull request. Fields that are nil don't change.
 type pullChange struct {
 	Title, Body, State, Base *string
 }
@@ -416,7 +416,7 @@ func updatePull(r *request) (*reply, error) {
 	return ok(view)
 }
 
-// change does all of what is wanted, or none of it.
+// change applies all of an update, or nothing.
 func (r *repository) change(p *pullRequest, wanted pullChange) error {
 	changed := *p
 	if wanted.Title != nil {

@@ -31,7 +31,7 @@ type budget struct {
 }
 
 // SetRateLimit sets how many API requests the token has left until reset, when it gets GitHub's 5000 for an hour again.
-// Without any left, a request is answered with 403 and X-RateLimit-Remaining: 0.
+// With none left, the response is 403 with X-RateLimit-Remaining: 0.
 func (s *Server) SetRateLimit(token string, remaining int, reset time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Server) RateLimitRemaining(token string) int {
 	return s.budgetOf(token).remaining
 }
 
-// spend takes one request, unless it is free, out of the token's budget and tells the client what is left.
+// spend takes one request out of the token's budget, unless the request is free, and sets the headers with the rest.
 func (s *Server) spend(token string, free bool, header http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

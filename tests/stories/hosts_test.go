@@ -99,7 +99,7 @@ func startHosts(ctx context.Context) *hosts {
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// forward has a port of this machine lead to one in the cluster, and returns its address.
+// forward forwards a port of this machine to one in the cluster, and returns its address.
 func forward(service string, port int) string {
 	GinkgoHelper()
 	command := kubectlCommand(context.Background(), "--namespace="+ownNamespace, "port-forward", service, fmt.Sprintf(":%d", port))
@@ -114,7 +114,7 @@ func forward(service string, port int) string {
 	for lines.Scan() {
 		if match := forwarding.FindStringSubmatch(lines.Text()); match != nil {
 			go func() {
-				for lines.Scan() { // so that it can go on writing
+				for lines.Scan() { // so that it can continue to write
 				}
 			}()
 			return match[1]
@@ -217,14 +217,14 @@ func librariesOf(ctx context.Context, program string) ([]string, error) {
 	return found, nil
 }
 
-// create makes a repository, which has a commit if it is to have one.
+// create creates a repository, with a first commit if wanted.
 func (h *hosts) create(repository string, withCommit bool) {
 	GinkgoHelper()
 	_, _, err := h.git.CreateRepo(gitea.CreateRepoOption{Name: repository, DefaultBranch: "main", AutoInit: withCommit})
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// commit puts files on the main branch of a repository, which it makes if there is none.
+// commit commits files to the main branch of a repository, and creates the repository if it is missing.
 func (h *hosts) commit(repository string, files map[string]string) {
 	GinkgoHelper()
 	if _, response, err := h.git.GetRepo(gitUser, repository); response != nil && response.StatusCode == http.StatusNotFound {
@@ -253,7 +253,7 @@ func (h *hosts) release(repository, version string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// token makes an API token with a name.
+// token creates an API token with a name.
 func (h *hosts) token(name string) string {
 	GinkgoHelper()
 	token, _, err := h.git.CreateAccessToken(gitea.CreateAccessTokenOption{Name: name, Scopes: []gitea.AccessTokenScope{gitea.AccessTokenScopeAll}})

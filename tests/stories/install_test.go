@@ -66,7 +66,7 @@ spec: {interval: 1m, url: '%s', insecure: true, ref: {tag: %s}, verify: {provide
 	inItsName := func(pod string) OmegaMatcher { return Equal(pod) }
 	asProcess := func(pod string) OmegaMatcher { return HavePrefix(pod + "_") }
 	for name, holder := range map[string]func(pod string) OmegaMatcher{
-		"gate-controller":     inItsName, // so that a container which is restarted goes on with the lease
+		"gate-controller":     inItsName, // so that a restarted container continues with the lease
 		"pipeline-controller": asProcess,
 	} {
 		It("runs "+name+" in one pod, which leads", func(ctx SpecContext) {
@@ -87,7 +87,7 @@ func ociRepository(name string) *sourcev1.OCIRepository {
 	return source
 }
 
-// podOf returns the only pod of a Deployment, once the others are gone.
+// podOf returns the only pod of a Deployment once the others are gone.
 func podOf(ctx context.Context, deployment string) corev1.Pod {
 	GinkgoHelper()
 	found := &appsv1.Deployment{}
@@ -100,7 +100,7 @@ func podOf(ctx context.Context, deployment string) corev1.Pod {
 	return pods.Items[0]
 }
 
-// install has Flux install a version of Sluice, as config/flux has it, or go over to that, and waits until it has.
+// install makes Flux install a version of Sluice with config/flux, or upgrade to it, and waits for the result.
 func install(ctx context.Context, version string) {
 	GinkgoHelper()
 	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--filename="+filepath.Join(root, "config", "flux", "sluice.yaml"))

@@ -32,7 +32,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localnode"
 )
 
-// localWorld is a cluster of one node, on this machine. Flux's controllers run in its pods, by Flux's own manifests.
+// localWorld is a cluster of one node on this machine. Flux's controllers run in pods, from Flux's own manifests.
 type localWorld struct {
 	cluster *localcluster.Cluster
 	node    *localnode.Node
@@ -69,7 +69,7 @@ func startLocalWorld(ctx context.Context) (_ *localWorld, err error) {
 	return w, w.installFlux(ctx)
 }
 
-// provideVolume makes a volume for the one claim that there is, as a class of storage does elsewhere.
+// provideVolume creates a volume for the only claim, in place of a StorageClass.
 func (w *localWorld) provideVolume(ctx context.Context) error {
 	dir := filepath.Join(w.cluster.Dir, "volume")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -130,7 +130,7 @@ func (w *localWorld) installFlux(ctx context.Context) error {
 	return w.cluster.ApplyKustomization(ctx, dir)
 }
 
-// addFluxController writes a kustomization of a controller, as Flux's install has it, and gives the node its image.
+// addFluxController writes a kustomization of a controller, like Flux's own, and imports its image into the node.
 func (w *localWorld) addFluxController(ctx context.Context, flux, dir, name string) error {
 	module, err := moduleDir(ctx, "flux", "github.com/fluxcd/"+name)
 	if err != nil {

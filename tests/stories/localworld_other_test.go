@@ -23,7 +23,7 @@ import (
 	"errors"
 )
 
-// localWorld is none where there is no Linux.
+// localWorld requires Linux.
 type localWorld struct{ someCluster }
 
 func startLocalWorld(context.Context) (*localWorld, error) {

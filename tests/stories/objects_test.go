@@ -34,7 +34,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// format is fmt.Sprintf, but for a text without arguments, which is left as it is.
+// format is fmt.Sprintf, but does not change a text without arguments.
 func format(text string, args ...any) string {
 	if len(args) == 0 {
 		return text
@@ -73,8 +73,8 @@ func fetched(name string) func(context.Context) (string, error) {
 	}
 }
 
-// held returns a function that reports whether a GitRepository is suspended and source-controller has seen that: from
-// then on no fetch is under way.
+// held returns a function that reports whether a GitRepository is suspended and source-controller has seen it. Then no
+// fetch is in progress.
 func held(name string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		found, err := gitRepository(ctx, name)
@@ -139,8 +139,8 @@ spec: {interval: 2s, url: '%s', ref: {branch: main}}
 	consume(ctx, namespace)
 }
 
-// deployFirst deploys v1.0.0 of an application from a repository of the namespace's name until the end of the story, and
-// waits until it runs.
+// deployFirst deploys v1.0.0 of an application from a repository of the namespace's name until the end of the story,
+// and waits until it runs.
 func deployFirst(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	upon.commit(namespace, map[string]string{"deploy/app.yaml": application("v1.0.0")})
@@ -164,13 +164,13 @@ spec: {interval: 5s, retryInterval: 2s, path: ./deploy, prune: true, targetNames
 `, namespace)
 }
 
-// gated has a gate hold the GitRepository of a name while it is closed.
+// gated makes a gate hold a GitRepository while it is closed.
 func gated(ctx context.Context, source, gate string) {
 	GinkgoHelper()
 	kubectl(ctx, "annotate", "gitrepository/"+source, gatingv1.GatesAnnotation+"="+gate)
 }
 
-// undeploy ends that.
+// undeploy deletes what deploy has created.
 func undeploy(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	remove(ctx, "--namespace="+namespace, "kustomization/app")

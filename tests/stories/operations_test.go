@@ -34,15 +34,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// All components for operators together, in one install. Where the cluster enforces network policies, as kind does, what the controllers do here
-// they do in spite of them.
+// One install has all components for operators. If the cluster enforces network policies, as kind does, the controllers
+// must work with them.
 var _ = Describe("Sluice with the components for operators", Ordered, func() {
 	const (
 		gate    = "operated"
 		mirror  = "registry.example.com/sluice"
 		firsts  = "operated"
 		seconds = "operated-shard1"
-		// The endings of the leases.
+		// The suffixes of the leases.
 		unsharded = "-leader-election-42da7484"
 		shard1    = "-leader-election-73fdc1be"
 	)
@@ -59,7 +59,7 @@ var _ = Describe("Sluice with the components for operators", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		install(ctx, thisVersion)
 		Expect(world.Provide(ctx, mirrored(releaseDir(thisVersion, "images"), mirror))).To(Succeed())
-		// Of Flux's network policies, the one that allows all connections leaves Sluice out.
+		// Flux's network policy that allows all egress excludes Sluice.
 		selectPods := func(ctx context.Context, selector string) {
 			GinkgoHelper()
 			kubectl(ctx, "patch", "networkpolicy/allow-egress", "--type=json", `--patch=[{"op": "replace", "path": "/spec/podSelector", "value": `+selector+`}]`)
@@ -177,7 +177,7 @@ var _ = Describe("source-controller with a volume", Ordered, func() {
 		install(ctx, thisVersion)
 		component := filepath.Join(root, "config", "components", "source-controller-volume")
 		kubectl(ctx, "apply", "--filename="+filepath.Join(component, "claim.yaml"))
-		// A strategic merge, as kustomize does it.
+		// A strategic merge patch, as of kustomize.
 		kubectl(ctx, "patch", "deployment/source-controller", "--patch-file="+filepath.Join(component, "volume.yaml"))
 		DeferCleanup(func(ctx SpecContext) {
 			kubectl(ctx, "patch", "deployment/source-controller",
@@ -208,7 +208,7 @@ var _ = Describe("source-controller with a volume", Ordered, func() {
 	})
 })
 
-// mirrored returns a copy of a directory of images in which they have the names of a mirror.
+// mirrored returns a copy of a directory of images, with the names of a mirror.
 func mirrored(layout, mirror string) string {
 	GinkgoHelper()
 	dir := filepath.Join(GinkgoT().TempDir(), "images")
@@ -222,7 +222,7 @@ func mirrored(layout, mirror string) string {
 	return dir
 }
 
-// podsOf returns the pods of a Deployment that are not about to end.
+// podsOf returns the pods of a Deployment that are not terminating.
 func podsOf(ctx context.Context, deployment string) []corev1.Pod {
 	GinkgoHelper()
 	found := &appsv1.Deployment{}

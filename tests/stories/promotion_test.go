@@ -32,8 +32,7 @@ import (
 )
 
 var _ = Describe("A Pipeline from dev to prod", Ordered, func() {
-	// The environments' namespaces, the repository of the application, and that of the fleet are all named after the
-	// story.
+	// The namespaces of environments, and the repositories of the application and the fleet, have names of the story.
 	const story = "shop"
 	dev, staging, prod := story+"-dev", story+"-staging", story+"-prod"
 
@@ -80,9 +79,9 @@ var _ = Describe("A Pipeline from dev to prod", Ordered, func() {
 
 func fleetOf(story string) string { return story + "-fleet" }
 
-// startFleet makes a repository with an application, and one with the sources of its environments, which are the
-// namespaces, the first of them following every release. Flux applies both, and a Pipeline goes from the first
-// environment to the last, whose entry is given.
+// startFleet creates a repository with an application, and one with the sources of its environments, one for each
+// namespace. The first one follows releases. Flux applies both, and a Pipeline promotes from the first environment to
+// the last one, whose entry is given.
 func startFleet(ctx context.Context, story, last string, namespaces ...string) {
 	GinkgoHelper()
 	upon.release(story, "v1.0.0")
@@ -150,7 +149,7 @@ spec:
     %s
 `
 
-// mergePromotion waits for the pull request into an environment, which must be the one of a number, and merges it.
+// mergePromotion waits for the pull request for an environment, which must have the number, and merges it.
 func mergePromotion(ctx context.Context, story, env string, number int64) {
 	GinkgoHelper()
 	Eventually(ctx, record(story, env)).Should(And(haveState(pipelinesv1.PromotionCreated), HaveField("PullRequest.Number", number)))

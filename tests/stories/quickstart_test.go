@@ -32,7 +32,7 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/codeblock"
 )
 
-// Two things that a reader does are not commands of the page: setting the values of the first block, and merging.
+// Two steps of a reader are not commands of the page: setting the values of the first block, and merging.
 var _ = Describe("The quick start", Ordered, func() {
 	const repository = "quick-start"
 	var reader *reader
@@ -100,7 +100,7 @@ func newReader(ctx context.Context, repository string) *reader {
 		"GIT_TYPE=gitea", "GIT_URL="+repositoryURL(repository), "GIT_USER="+gitUser, "GIT_TOKEN="+token)}
 }
 
-// run runs a block in the directory that the one before has gone to, and returns what it prints.
+// run runs a block in the directory where the previous one has ended, and returns its output.
 func (r *reader) run(ctx context.Context, block string) string {
 	GinkgoHelper()
 	script := "set -euo pipefail\ncd \"$(cat ~/.directory)\"\n" + block + "\npwd >~/.directory\n"

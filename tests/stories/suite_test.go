@@ -16,9 +16,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package stories tests Sluice as its users see it, from the installation by Flux to the uninstallation, on any cluster
-// with Flux. The stories use the installed product only: what pods run, what RBAC allows, what policies refuse, and the
-// Flux CLI with the plugin.
+// Package stories tests Sluice as users see it, from the installation by Flux to the uninstallation, on any cluster
+// with Flux. The stories use only the installed product: its pods, roles and policies, and the Flux CLI with the
+// plugin.
 //
 // E2E_KUBECONFIG names the cluster. Without it, the cluster is a node of this machine. Use a cluster for tests: the
 // stories close gates, install and remove Sluice, and label flux-system so that its pods must meet the Pod Security
@@ -52,13 +52,13 @@ import (
 )
 
 const (
-	// root is the repository's, from this directory.
+	// root is the root of the repository, from this directory.
 	root = "../.."
 	flux = "flux-system"
 )
 
 var (
-	// bin is the directory of what the Makefile builds.
+	// bin is the directory of the programs that the Makefile builds.
 	bin   string
 	world World
 	admin client.Client
@@ -96,7 +96,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	admin, err = client.New(config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 
-	// Stricter than Flux's own install, whose namespace only warns.
+	// This is stricter than Flux's own install, whose namespace only warns.
 	kubectl(ctx, "label", "--overwrite", "namespace", flux, "pod-security.kubernetes.io/enforce=restricted")
 	for _, version := range []string{previousVersion, thisVersion} {
 		Expect(world.Provide(ctx, releaseDir(version, "images"))).To(Succeed())
@@ -105,7 +105,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	publish(ctx)
 })
 
-// programs returns the directory of programs, as the local cluster finds it.
+// programs returns the directory where the local cluster finds programs.
 func programs() (string, error) {
 	if dir := os.Getenv("SLUICE_BIN"); dir != "" {
 		return filepath.Abs(dir)

@@ -26,25 +26,24 @@ import (
 	"path/filepath"
 )
 
-// World is the cluster of the stories. It has Flux.
+// World is the cluster of the stories, with Flux.
 type World interface {
-	// Kubeconfig is the path of an administrator's.
+	// Kubeconfig is the path of the kubeconfig of an administrator.
 	Kubeconfig() string
-	// Provide makes the images of a directory, which is in the image layout of the OCI, available to pods, under the
-	// names that they have there.
+	// Provide makes the images of a directory in the OCI image layout available to pods, under their names.
 	Provide(ctx context.Context, layout string) error
 }
 
 // Settings of the environment.
 const (
-	// kubeconfigVariable names the kubeconfig of a cluster. Without it, the stories make one on this machine.
+	// kubeconfigVariable names the kubeconfig of a cluster. Without it, the stories create a cluster on this machine.
 	kubeconfigVariable = "E2E_KUBECONFIG"
 	// loadVariable is a command that loads an archive of images into the nodes of that cluster. The archive's path is
 	// added to it.
 	loadVariable = "E2E_LOAD"
 )
 
-// someCluster is one that a kubeconfig leads to, on kind or anywhere else.
+// someCluster is the cluster of a kubeconfig, on kind or elsewhere.
 type someCluster struct {
 	kubeconfig string
 	load       string

@@ -32,8 +32,8 @@ import (
 
 var readyExpr = regexp.MustCompile(`(?s)readyExpr: >-\n(.*?)\n` + "```")
 
-// The expression is evaluated as flux-operator does for a ResourceSet: not compiled, with all fields of the object as variables. An
-// error is reported, and counts as not ready.
+// The expression is evaluated as Flux Operator does for a ResourceSet: not compiled, with all fields of the object as
+// variables. An error is reported, and counts as not ready.
 func TestTheReadyExprOfTheGuideIsTrueOnlyForAGateThatIsOpen(t *testing.T) {
 	guide, err := os.ReadFile("../../../docs/guides/resourcesets.md")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

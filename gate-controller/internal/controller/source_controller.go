@@ -149,7 +149,7 @@ func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gatin
 // take long or fail. Each pass does one of the two, so if there are many sources, all are False before any is
 // suspended. The condition has its final text from the start, so a hold takes two writes, and only a failed one changes
 // the text. source-controller does not observe the generation of a new source that is suspended and has no condition,
-// so a client that waits for it would wait for ever.
+// so a client that waits for it would wait forever.
 func (r *SourceReconciler) hold(ctx context.Context, obj source.Source, gating *gating) (again bool, _ error) {
 	announced := !awaitsHold(obj, gating.Reason)
 	if !conditions.IsFalse(obj, gatingv1.GatesOpenCondition) {

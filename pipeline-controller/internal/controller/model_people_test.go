@@ -130,7 +130,7 @@ func (m *model) anyTarget() (env, namespace string, ok bool) {
 	return picked.Name, pick(m, picked.Targets).Namespace, true
 }
 
-// desired is the revision that Flux applies in an environment: the base branch's, or what was last notified.
+// desired returns the revision that Flux applies in an environment: that of the base branch, or the last notified one.
 func (m *model) desired(env string) string {
 	if revision := m.host.base[env]; revision != "" {
 		return revision
@@ -253,7 +253,7 @@ func (m *model) gateComesOrGoes() bool {
 	return true
 }
 
-// personApproves approves mostly what waits for it.
+// personApproves creates an approval, mostly of a promotion that waits for one.
 func (m *model) personApproves() bool {
 	pipeline := m.cluster.pipeline()
 	if pipeline == nil {
@@ -337,8 +337,8 @@ func (m *model) changeSpec(spec *pipelinesv1.PipelineSpec) {
 	}
 }
 
-// someEnvironment makes an environment of one to three targets, now and then of none, or of one that is another
-// environment's.
+// someEnvironment returns an environment with one to three targets. Sometimes it has none, or one of another
+// environment.
 func (m *model) someEnvironment() pipelinesv1.Environment {
 	env := pipelinesv1.Environment{Name: pick(m, modelEnvironments)}
 	if m.chance(0.15) {
@@ -387,7 +387,7 @@ func (m *model) somePromotion() *pipelinesv1.Promotion {
 	return promotion
 }
 
-// describeSpec is short enough for a trace.
+// describeSpec returns a short description for the trace.
 func describeSpec(spec *pipelinesv1.PipelineSpec) string {
 	text := describePromotion(spec.Promotion)
 	if spec.Suspend {
@@ -485,7 +485,7 @@ func (m *model) personCloses() bool {
 	return true
 }
 
-// personReopens reopens a pull request whose branch is still there. Once its end was seen, it is the person's own.
+// personReopens reopens a pull request whose branch exists. If a process has seen its end, Sluice ignores it.
 func (m *model) personReopens() bool {
 	pr := m.anyPullRequest("closed")
 	if pr == nil || !m.host.branches[pr.id.branch()] {
@@ -517,7 +517,7 @@ func (m *model) personEditsBase() bool {
 	return true
 }
 
-// somebodyTouches changes the Pipeline in a way that is nobody's business here, but for the resource version.
+// somebodyTouches makes an unrelated change of the Pipeline, which changes only its resource version for the model.
 func (m *model) somebodyTouches() bool {
 	if m.cluster.pipeline() == nil {
 		return false
@@ -580,7 +580,7 @@ func (m *model) createPipeline() {
 	}
 }
 
-// timePasses lets some time pass; little while something is under way, for actions don't take long.
+// timePasses lets some time pass, and only little during a reconcile, because actions are short.
 func (m *model) timePasses() bool {
 	if slices.ContainsFunc(m.processes, (*process).running) {
 		m.now = m.now.Add(time.Duration(m.random.IntN(2000)) * time.Millisecond)

@@ -42,15 +42,15 @@ import (
 type verdict int
 
 const (
-	// proceed carries the call out.
+	// proceed makes the call.
 	proceed verdict = iota
 	// refuse fails the call before anything is done.
 	refuse
-	// limit fails a call to a host, and all that follow for a while.
+	// limit fails a call to a host, and all later ones for a while.
 	limit
-	// lost carries the call out, and loses the answer.
+	// lost makes the call, and loses the response.
 	lost
-	// die carries the call out, and kills the process before it hears of it.
+	// die makes the call, and kills the process before it receives the response.
 	die
 )
 
@@ -58,8 +58,8 @@ func (v verdict) String() string {
 	return [...]string{proceed: "", refuse: ", refused", limit: ", rate limited", lost: ", answer lost", die: ", dies of it"}[v]
 }
 
-// process is a replica of the controller. A reconcile runs as a coroutine that stops before each call to the outside:
-// the model decides when it goes on, what becomes of the call, and what happens in the world before that.
+// process is a replica of the controller. A reconcile runs as a coroutine that stops before each external call. The
+// model decides when it continues, what the outcome of the call is, and what happens before that.
 type process struct {
 	model *model
 	name  string
@@ -67,36 +67,36 @@ type process struct {
 	skew       time.Duration
 	reconciler *PipelineReconciler
 	cache      *modelCache
-	// due is when the Pipeline is taken from the queue next; zero if it isn't in it.
+	// due is when the Pipeline is next taken from the queue. It is zero if the Pipeline is not queued.
 	due time.Time
 
 	next  func() (string, bool)
 	stop  func()
 	yield func(string) bool
-	// standsBefore is the call that the reconcile stands before; empty if none runs.
+	// standsBefore is the next call of the reconcile. It is empty if none runs.
 	standsBefore string
 	verdict      verdict
 	result       ctrl.Result
 	err          error
 	died         bool
 
-	// observing is true between the beginning of an observation and the write of what was planned from it.
+	// observing is true from the start of an observation to the write of the status that is planned from it.
 	observing bool
-	// reads are the targets as they were observed.
+	// reads are the observed targets.
 	reads map[string]application.State
-	// approvalsSeen are the approvals as they were observed.
+	// approvalsSeen are the observed approvals.
 	approvalsSeen map[types.UID]bool
-	// claim is the last claim on an action that was won, as long as the action goes on.
+	// claim is the last successful claim, while its action is in progress.
 	claim *modelClaim
 	// overtaken is true if another process has acted since that.
 	overtaken bool
 	// hasConfirmed is true once the action was confirmed.
 	hasConfirmed bool
-	// unrecorded is an event that was accepted and whose promotion's end wasn't written yet.
+	// unrecorded is an accepted event whose promotion has not been recorded as ended yet.
 	unrecorded *modelEvent
 }
 
-// modelClaim is the Pipeline as a claim has left it, and the targets that the claim was planned from.
+// modelClaim is the Pipeline after a claim, and the targets that the claim was planned from.
 type modelClaim struct {
 	pipeline *pipelinesv1.Pipeline
 	id       promotionID
@@ -119,7 +119,7 @@ func newProcess(m *model, name string) *process {
 	return p
 }
 
-// modelPool runs a task as a part of the reconcile that asks for it, or lets it wait for its turn.
+// modelPool runs a task as part of the reconcile that submits it, or queues it.
 type modelPool struct{ *process }
 
 func (p modelPool) Do(task workpool.Task) bool {
@@ -136,7 +136,7 @@ func (p modelPool) Do(task workpool.Task) bool {
 func (modelPool) Running(string) bool { return false }
 func (modelPool) Cancel(string)       {}
 
-// restart begins with a new cache and an empty queue, into which every Pipeline is put.
+// restart starts with a new cache, and queues every Pipeline.
 func (p *process) restart() {
 	m := p.model
 	p.cache = newModelCache(m.cluster, func(modelKind) int {
@@ -157,7 +157,7 @@ func (p *process) forget() {
 	p.claim, p.overtaken, p.hasConfirmed, p.observing = nil, false, false, false
 }
 
-// running reports whether a reconcile is under way.
+// running reports whether a reconcile is in progress.
 func (p *process) running() bool { return p.standsBefore != "" }
 
 // begin starts a reconcile and lets it run up to its first call.
@@ -182,7 +182,7 @@ func (p *process) reconcile(yield func(string) bool) {
 	p.result, p.err = p.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: modelPipeline})
 }
 
-// resume lets the call be made that the reconcile stands before, and the reconcile go on up to the next one.
+// resume runs the reconcile up to its next call.
 func (p *process) resume(v verdict) {
 	p.verdict = v
 	call, more := p.next()
@@ -198,7 +198,7 @@ func (p *process) resume(v verdict) {
 	p.finish()
 }
 
-// kill ends the process before the call that its reconcile stands before.
+// kill ends the process before the next call of its reconcile.
 func (p *process) kill() {
 	if p.running() {
 		p.stop()
@@ -213,7 +213,7 @@ func (p *process) perish() {
 	p.restart()
 }
 
-// unheard notes that an accepted event will never be recorded by who has posted it.
+// unheard notes that the process that posted an accepted event will never record it.
 func (p *process) unheard() {
 	if p.unrecorded != nil {
 		p.unrecorded.unheard = true
@@ -247,7 +247,7 @@ func (p *process) queue(after time.Duration) {
 	}
 }
 
-// call stops before a call until the model has come to a verdict.
+// call stops before a call until the model has decided on a verdict.
 func (p *process) call(what string) verdict {
 	if !p.yield(what) {
 		panic(errDied)
@@ -312,7 +312,7 @@ func (p *process) pollError(environment string) error {
 	return nil
 }
 
-// confirmed asks whether the promotion may go ahead, and checks the answer.
+// confirmed calls confirm, and checks the result.
 func (p *process) confirmed(ctx context.Context, confirm promote.Confirm) (string, error) {
 	before := p.model.mayGoAhead(p.claim)
 	why, err := confirm(ctx)
@@ -327,7 +327,7 @@ func (p *process) confirmed(ctx context.Context, confirm promote.Confirm) (strin
 	return why, err
 }
 
-// startObserving begins a new observation.
+// startObserving starts a new observation.
 func (p *process) startObserving() {
 	if !p.observing {
 		p.forget()
@@ -340,8 +340,7 @@ func (p *process) startObserving() {
 	}
 }
 
-// catchUpABit lets the cache see some of the changes of a kind that it hasn't seen yet; all of them where caches aren't
-// stale.
+// catchUpABit delivers some pending changes of a kind to the cache, or all of them if caches are not stale.
 func (p *process) catchUpABit(kind modelKind) {
 	m := p.model
 	behind := m.cluster.seen(kind) - p.cache[kind].at
@@ -356,7 +355,7 @@ func (p *process) catchUpABit(kind modelKind) {
 	}
 }
 
-// catchUp shows the next change of a kind to the cache. The Pipeline is queued if the controller watches it.
+// catchUp delivers the next change of a kind to the cache. The Pipeline is queued if the controller watches the change.
 func (p *process) catchUp(kind modelKind) {
 	name, before, after := p.cache.take(p.model.cluster, kind)
 	if passes(kind, before, after) && p.cache.concerns(kind, name) {
@@ -364,7 +363,7 @@ func (p *process) catchUp(kind modelKind) {
 	}
 }
 
-// catchUpEntirely lets the cache see everything.
+// catchUpEntirely delivers all changes to the cache.
 func (p *process) catchUpEntirely() {
 	for kind := range modelKinds {
 		for p.cache[kind].at < p.model.cluster.seen(kind) {

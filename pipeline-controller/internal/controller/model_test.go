@@ -41,18 +41,18 @@ var (
 	stepsFlag = flag.Int("steps", 600_000, "how many steps TestModel takes")
 )
 
-// profile is a kind of trouble.
+// profile is a mix of failures.
 type profile struct {
 	name string
-	// replicas of the controller that all take themselves for the leader.
+	// replicas is the number of replicas of the controller. Each acts as the leader.
 	replicas int
 	// stale lets caches lag behind the cluster.
 	stale bool
-	// faults is the share of calls that fail, or whose answer is lost.
+	// faults is the share of calls that fail, or whose response is lost.
 	faults float64
 	// crashes is the share of calls at which a process dies.
 	crashes float64
-	// skew is by how much clocks may be wrong.
+	// skew is the maximum error of a clock.
 	skew time.Duration
 }
 
@@ -65,9 +65,9 @@ var profiles = []profile{
 	{name: "two replicas", replicas: 2, stale: true, faults: 0.03, crashes: 0.03, skew: time.Second},
 }
 
-// TestModel drives the reconciler through random sequences of what people, clusters, Git hosts and crashes do, and
-// checks after each step that it keeps the promises of docs/architecture.md. Now and then all trouble ends: then it has
-// to come to where the algorithm leads, by what wakes it up alone.
+// TestModel drives the reconciler through random sequences of events: people, clusters, Git hosts and crashes. After
+// each step, it checks the guarantees of docs/architecture.md. Now and then, all failures end. Then the reconciler must
+// reach the result of the algorithm, triggered only by its own watches and timers.
 //
 // A step is a call of the reconciler to the outside, or something that happens between two of them. A failure prints
 // the seed of its world. To see that world again: go test ./internal/controller -run 'TestModel$/<profile>' -seed
@@ -103,7 +103,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestModelRepeatsItself makes sure that a seed is all that it takes to see a failure again.
+// TestModelRepeatsItself checks that a seed is enough to reproduce a failure.
 func TestModelRepeatsItself(t *testing.T) {
 	withoutTheWorld(t)
 	for _, profile := range profiles {
@@ -126,7 +126,7 @@ func withoutTheWorld(t *testing.T) {
 	recordBackoff.Duration, utilruntime.PanicHandlers = 0, nil
 }
 
-// checkCoverage checks that what the rules are about has happened: a model in which it doesn't proves nothing.
+// checkCoverage checks that the situations that the rules are about have occurred. Otherwise, the model proves nothing.
 func checkCoverage(t *testing.T, counts map[string]int) {
 	expected := []string{
 		"pull requests created", "pull requests adopted", "pull requests withdrawn", "events accepted", "events refused as duplicates",
@@ -150,7 +150,7 @@ func checkCoverage(t *testing.T, counts map[string]int) {
 	}
 }
 
-// runWorld runs a world from its beginning to its end.
+// runWorld runs a world from start to end.
 func runWorld(t *testing.T, m *model) {
 	defer func() {
 		switch reason := recover().(type) {
@@ -168,7 +168,7 @@ func runWorld(t *testing.T, m *model) {
 	}
 }
 
-// model is a world: a cluster, a host, the controller's processes, and everything that happens to them.
+// model is a world: a cluster, a host, the processes of the controller, and all events.
 type model struct {
 	profile profile
 	seed    uint64
@@ -183,23 +183,23 @@ type model struct {
 	revisions []string
 	// pullRequestShare is the number of promotions by pull request.
 	pullRequestShare float64
-	// settling is true while there is no trouble.
+	// settling is true while there are no failures.
 	settling bool
 	// outage makes all calls fail.
 	outage bool
 
 	// pasts are the promotions into each environment.
 	pasts map[string]*past
-	// everReady has each target and revision that were seen together ready.
+	// everReady contains each revision that a target was ready on.
 	everReady map[string]bool
-	// overlapped are promotions that a process has acted on after another one had taken them over.
+	// overlapped are promotions that a process acted on after another process had taken them over.
 	overlapped map[promotionID]bool
 
 	notes [40]note
 	noted int
 }
 
-// note is one line of the trace, put into words when it is needed.
+// note is one line of the trace. Its text is made when it is needed.
 type note struct {
 	step   int
 	after  time.Duration
@@ -265,7 +265,7 @@ func (m *model) chance(share float64) bool { return m.random.Float64() < share }
 
 func pick[T any](m *model, from []T) T { return from[m.random.IntN(len(from))] }
 
-// nothingIsLost reports whether every process hears of all that it does, and lives to record it.
+// nothingIsLost reports whether every process receives all responses, and survives to record them.
 func (m *model) nothingIsLost() bool {
 	return m.profile.faults == 0 && m.profile.crashes == 0 && m.profile.replicas == 1
 }
@@ -277,7 +277,7 @@ func (m *model) faults() float64 {
 	return m.profile.faults
 }
 
-// trouble lets things happen, in any order.
+// trouble runs random events and failures.
 func (m *model) trouble(steps int) {
 	m.settling = false
 	for range steps {
@@ -298,14 +298,14 @@ func (m *model) trouble(steps int) {
 	}
 }
 
-// tick begins a step.
+// tick starts a step.
 func (m *model) tick() {
 	m.steps++
 	m.count("steps")
 	m.now = m.now.Add(time.Duration(m.random.IntN(300)) * time.Millisecond)
 }
 
-// proceed lets a process make the call that it stands before, or lets it die.
+// proceed lets a process make its next call, or kills it.
 func (m *model) proceed(p *process) {
 	v, call := m.judge(), p.standsBefore
 	if m.chance(m.profile.crashes) {
@@ -320,7 +320,7 @@ func (m *model) proceed(p *process) {
 	p.resume(v)
 }
 
-// judge decides what becomes of a call.
+// judge decides on the outcome of a call.
 func (m *model) judge() verdict {
 	switch {
 	case m.settling || !m.chance(m.faults()):
@@ -331,20 +331,20 @@ func (m *model) judge() verdict {
 	return pick(m, []verdict{refuse, refuse, limit, lost, lost})
 }
 
-// rest ends all trouble, sees the controller come to rest, and checks where.
+// rest ends all failures, waits until nothing changes, and checks the result.
 func (m *model) rest() {
 	m.heal()
 	m.settling, m.outage = true, false
 	m.note("all trouble ends")
 	m.settle()
 	for range 4 {
-		// What wakes the controller now is this alone, or that it has meant to look by itself.
+		// From now on, only this event or a requested requeue triggers the controller.
 		m.happens()
 		m.settle()
 	}
 }
 
-// heal mends, mostly, what would keep the run from going anywhere.
+// heal removes most causes that would block the run.
 func (m *model) heal() {
 	for _, env := range modelEnvironments {
 		for i := range 3 {
@@ -389,8 +389,8 @@ func (m *model) settle() {
 	}
 }
 
-// nextDue returns the process that is running, or else the one to be woken up next; nil if none will be. The clock is
-// then at that time.
+// nextDue returns the process that is running, or else the one that is due next, or nil if none is. It advances the
+// clock to that time.
 func (m *model) nextDue() *process {
 	var next *process
 	for _, p := range m.processes {
@@ -407,7 +407,7 @@ func (m *model) nextDue() *process {
 	return next
 }
 
-// pass lets a process reconcile, or go on with it, to the end. It reports whether anything was changed by that.
+// pass runs a reconcile of a process, or the rest of it. It reports whether that has changed anything.
 func (m *model) pass(p *process) bool {
 	before := m.footprint()
 	if !p.running() {
@@ -426,7 +426,7 @@ func (m *model) pass(p *process) bool {
 	return m.footprint() != before
 }
 
-// footprint changes with everything that a process does to the cluster or to a host.
+// footprint changes with every write of a process to the cluster or to a host.
 func (m *model) footprint() string {
 	return fmt.Sprint(m.cluster.version, m.counts["events accepted"], m.counts["pull requests created"], m.counts["pull requests withdrawn"])
 }
