@@ -29,8 +29,8 @@ help: ## Show this help.
 demo: $(if $(PREBUILT),prebuilt,binaries) build ## Demonstrate a promotion from dev to prod, and a gate. ARGS=--keep leaves the cluster running, PREBUILT=1 downloads binaries.
 	@$(if $(PREBUILT),SLUICE_BIN=$(BIN)/prebuilt) $(BIN)/sluice-local $(ARGS)
 
-# The files of tests/e2e about gates. They and the others are tested at the same time, each in a cluster of its own, because
-# both wait more than they compute.
+# The files of tests/e2e about gates. They and the others run at the same time, each in its own cluster, because both
+# wait more than they compute.
 GATES := /(access|bypass|charts|crash|forgery|gates|health|interruptions|lifecycle|lost_field|refused|replaced_gate|shards|sources|takeover|turned_by|undone|windows)_test
 
 .PHONY: test
@@ -96,7 +96,7 @@ stories: build
 clocks: ## Compare windows with a clock that is read minute by minute, which takes about ten minutes.
 	go test -count=1 -timeout 0 -tags soak -run '^TestEveryTransition$$' ./api/calendar
 
-# The slow specs, which make test omits, followed by a test of one hour. DURATION changes its length, and SEED repeats its
+# The slow specs, which make test omits, and then a test of one hour. DURATION changes its length, and SEED repeats its
 # random choices. It has no timeout: it ends when everything has settled.
 .PHONY: soak
 soak: binaries build ## Run the slow tests, and an hour with hostile hosts and random kills, on Linux. DURATION=10m shortens it.
@@ -142,7 +142,7 @@ images: ## Write images and their manifests to bin/release. VERSION, PLATFORMS. 
 	$(if $(REGISTRY),@$(MAKE) push)
 
 .PHONY: push
-push: ## Push what make images has written, and the manifests as an artifact that Flux can install. VERSION, REGISTRY.
+push: ## Push the images of make images, and the manifests as an artifact that Flux can install. VERSION, REGISTRY.
 	@hack/build.sh flux-cli
 	$(call release,push) -flux $(BIN)/flux
 
@@ -151,7 +151,7 @@ plugin: ## Write the archives of the plugin, and its manifest for Flux's plugin 
 	$(call release,plugin) $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
 .PHONY: sbom
-sbom: $(BIN)/cyclonedx-gomod ## List what the programs of make images and make plugin consist of, in bin/release/sbom, as CycloneDX.
+sbom: $(BIN)/cyclonedx-gomod ## Write SBOMs of the programs of make images and make plugin to bin/release/sbom, in CycloneDX.
 	@mkdir -p $(BIN)/release/sbom
 	for program in $(BIN)/release/programs/*/*; do \
 		$< bin -json -output "$(BIN)/release/sbom/$$(basename "$$program")_$$(basename "$$(dirname "$$program")").cdx.json" "$$program" || exit 1; done
