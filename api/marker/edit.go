@@ -192,9 +192,9 @@ func (s *source) blockLine(n *yaml.Node, start int) (int, string, bool) {
 // numbers that do not fit any Go type as strings.
 var number = regexp.MustCompile(`^[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?)$`)
 
-// isPlain reports whether every parser reads the unquoted value back as the same string. The encoder of the YAML library
-// knows dates, booleans of YAML 1.1, indicators, and numbers that fit a Go type. Flow collections, [] and {}, have more
-// indicators. Within them, parsers of YAML 1.1 accept a colon that others reject.
+// isPlain reports whether every parser reads the unquoted value back as the same string. The encoder of the YAML
+// library knows dates, booleans of YAML 1.1, indicators, and numbers that fit a Go type. Flow collections, [] and {},
+// have more indicators. Within them, parsers of YAML 1.1 accept a colon that others reject.
 func isPlain(value string, flow bool) bool {
 	encoded, err := yaml.Marshal(value)
 	return err == nil && string(encoded) == value+"\n" && !number.MatchString(value) &&

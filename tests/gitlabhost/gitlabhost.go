@@ -67,8 +67,9 @@ func New() Server {
 	})}
 }
 
-// AddPipeline creates a pipeline of the project for a commit. It is visible after this number of requests for it, because
-// GitLab creates pipelines in the background. Merge requests have their own refs, such as refs/merge-requests/1/head.
+// AddPipeline creates a pipeline of the project for a commit. It is visible after this number of requests for it,
+// because GitLab creates pipelines in the background. Merge requests have their own refs, such as
+// refs/merge-requests/1/head.
 func (s Server) AddPipeline(commit, ref string, after int) {
 	s.Change(func(*pullhost.Repository) {
 		s.api.addPipeline(pipeline{commit: commit, ref: ref, hiddenFor: after, state: "running"})

@@ -117,7 +117,8 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(cluster.Apply(ctx, crd)).To(Succeed())
 	}
-	// Each of the components would bring Flux's own CRDs as they are without the others. A Deployment that was applied would keep its fields.
+	// Each of the components would apply Flux's CRDs without the changes of the others. An applied Deployment would keep
+	// its fields.
 	components := w.wrap(ctx, g, t.TempDir(), "config/components/gitops-clusters", "config/components/gated-sources", "config/components/alert-kinds")
 	g.Expect(cluster.ApplyKustomization(ctx, components, "Deployment")).To(Succeed())
 	// Some of the pages change what they take for granted, which is in the samples.
@@ -139,7 +140,8 @@ func module(ctx context.Context, g *WithT, pinnedBy, path string) string {
 	return found.Dir
 }
 
-// configured returns the directories of config/ that have a kustomization, and the files with manifests that none of these names.
+// configured returns the directories of config/ that have a kustomization, and the files with manifests that none of
+// these names.
 func (w *world) configured(g *WithT) (directories, files []string) {
 	named := map[string]bool{}
 	var all []string
@@ -188,8 +190,8 @@ func readKustomization(g *WithT, path string) kustomization {
 	return read
 }
 
-// build returns what a directory of config/ makes. A component is built as part of what it is for: Sluice, Flux's CRDs and
-// source-controller, and a Kustomization.
+// build returns the manifests of a directory of config/. A component is built with what it changes: Sluice, Flux's CRDs
+// and source-controller, or a Kustomization.
 func (w *world) build(ctx context.Context, g *WithT, scratch, dir string) string {
 	path := filepath.Join(root, dir)
 	if readKustomization(g, filepath.Join(dir, "kustomization.yaml")).Kind == "Component" {

@@ -100,7 +100,7 @@ func (r ResourceInfo) Expose(object *unstructured.Unstructured) string {
 	return r.metric + "{" + strings.Join(labels, ",") + "} 1\n"
 }
 
-// valueAt returns what a path leads to, or nil. The element [key=value] is the one of a list whose field has that value.
+// valueAt returns the value at a path, or nil. [key=value] selects the element of a list whose field has that value.
 func valueAt(from any, path []string) any {
 	for _, element := range path {
 		switch at := from.(type) {

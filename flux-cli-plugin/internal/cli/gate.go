@@ -68,7 +68,8 @@ func observed(gate *gatingv1.Gate) bool {
 	return gate.Status.ObservedGeneration >= gate.Generation && gate.Status.LastTransitionTime != nil
 }
 
-// upToDate reports whether gate-controller has observed the gate since its last change, also by a window or an override.
+// upToDate reports whether gate-controller has observed the gate since its last change, also by a window or an
+// override.
 func upToDate(gate *gatingv1.Gate, now time.Time) bool {
 	next := gate.Status.NextTransitionTime
 	return observed(gate) && (next == nil || now.Before(next.Time))

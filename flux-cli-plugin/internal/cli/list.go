@@ -159,8 +159,8 @@ func (c *listCommand) notFound(selected selection) error {
 	return fmt.Errorf("no %ss found in %s", c.noun, where)
 }
 
-// follow prints the list, and then the lines that change, until a context ends. That one is not used for requests, which
-// would fail shortly before its deadline.
+// follow prints the list, and then the lines that change, until a context ends. That one is not used for requests,
+// which would fail shortly before its deadline.
 func (c *listCommand) follow(ctx, until context.Context, kube client.Client, selected selection, matches func(row) bool, show *show) error {
 	shown := map[string]string{}
 	err := wait.PollUntilContextCancel(until, c.cluster.watchInterval, true, func(context.Context) (bool, error) {

@@ -37,7 +37,8 @@ func getPipeline(ctx context.Context, kube client.Client, key client.ObjectKey) 
 	return pipeline, get(ctx, kube, "pipeline", key, pipeline, &pipelinesv1.PipelineList{})
 }
 
-// readPipelines connects to the cluster, and returns the pipelines of these names. It fails if one of them does not exist.
+// readPipelines connects to the cluster, and returns the pipelines of these names. It fails if one of them does not
+// exist.
 func (f *clusterFlags) readPipelines(ctx context.Context, cmd *cobra.Command, names []string) (client.Client, []*pipelinesv1.Pipeline, error) {
 	kube, namespace, err := f.connect(cmd)
 	if err != nil {

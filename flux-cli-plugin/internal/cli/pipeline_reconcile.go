@@ -92,8 +92,8 @@ func (c *pipelinesCommand) apply(ctx context.Context, kube client.Client, log lo
 	return nil
 }
 
-// waitReconciled waits until pipeline-controller has reconciled the pipeline with its spec and annotations, and an attempt
-// to promote has ended. It returns an error if the pipeline is not ready then.
+// waitReconciled waits until pipeline-controller has reconciled the pipeline with its spec and annotations, and an
+// attempt to promote has ended. It returns an error if the pipeline is not ready then.
 func waitReconciled(ctx context.Context, kube client.Client, log logger, pipeline *pipelinesv1.Pipeline) error {
 	key := client.ObjectKeyFromObject(pipeline) // a request that fails may clear the object
 	handled, status, message := false, "", ""

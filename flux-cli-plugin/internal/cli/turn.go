@@ -263,7 +263,8 @@ func (c *turnCommand) apply(
 	wanted := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": gatingv1.GroupVersion.String(),
 		"kind":       gatingv1.GateKind,
-		// With the UID, Apply fails if the gate was deleted in the meantime. Without it, it would create the gate again.
+		// With the UID, Apply fails if the gate was deleted in the meantime. Without it, it would create the gate
+		// again.
 		"metadata": map[string]any{
 			"name": gate.Name, "namespace": gate.Namespace, "uid": string(gate.UID), "annotations": annotations,
 		},
@@ -333,8 +334,8 @@ func many(n int32, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// waitFollowed waits until gate-controller reports that all sources and promotions have followed the gate in its current
-// generation, or in a later one. It returns an error if sources could not be held.
+// waitFollowed waits until gate-controller reports that all sources and promotions have followed the gate in its
+// current generation, or in a later one. It returns an error if sources could not be held.
 func (c *turnCommand) waitFollowed(ctx context.Context, kube client.Client, gate *gatingv1.Gate) error {
 	generation, status := gate.Generation, &gate.Status
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {

@@ -28,10 +28,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// verbLinks makes, and removes, the links by which flux finds the verbs beside 'flux sluice'. `flux plugin install` installs one program
-// under one name.
+// verbLinks creates and removes the links by which flux finds the verbs in addition to 'flux sluice'.
+// `flux plugin install` installs one program under one name.
 type verbLinks struct {
-	// program is the path that the program was called by. The links are in its directory, which is Flux's plugin directory.
+	// program is the path that the program was called by. The links are in its directory, which is Flux's plugin
+	// directory.
 	program string
 	verbs   []*cobra.Command
 	// link makes a file that is another name of the program.

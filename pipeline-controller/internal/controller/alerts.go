@@ -31,8 +31,8 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// MayReadAlerts reports whether the cluster has Alerts, and the controller may list and watch them, in a namespace or in
-// all. Without them, it works as well, and warns of no Alert that is missing.
+// MayReadAlerts reports whether the cluster has Alerts, and the controller may list and watch them, in a namespace or
+// in all. Otherwise, Pipelines never have the condition AlertMissing.
 func MayReadAlerts(ctx context.Context, kube client.Client, namespace string) (bool, error) {
 	mapping, err := kube.RESTMapper().RESTMapping(notificationv1.GroupVersion.WithKind(notificationv1.AlertKind).GroupKind(), notificationv1.GroupVersion.Version)
 	if apimeta.IsNoMatchError(err) {
@@ -57,8 +57,8 @@ func MayReadAlerts(ctx context.Context, kube client.Client, namespace string) (b
 	return true, nil
 }
 
-// alertsFor returns the Alerts for a Pipeline that promotes by notification, and nil for every other one. The result must
-// not be modified.
+// alertsFor returns the Alerts for a Pipeline that promotes by notification, and nil for every other one. The result
+// must not be modified.
 func (r *PipelineReconciler) alertsFor(ctx context.Context, pipeline *pipelinesv1.Pipeline) (*notificationv1.AlertList, error) {
 	if !r.ReadAlerts || !notifies(pipeline) {
 		return nil, nil

@@ -55,8 +55,9 @@ var (
 	}, []string{"namespace", "name", "environment", "type"})
 )
 
-// measure observes what has ended between two states of a promotion into an environment. Either state may be missing. The histograms
-// of an environment exist from the start of its first promotion, so that the rate of the first observation is not lost.
+// measure observes what has ended between two states of a promotion into an environment. Either state may be missing.
+// The histograms of an environment exist from the start of its first promotion, so that the rate of the first
+// observation is not lost.
 func measure(pipeline *pipelinesv1.Pipeline, env string, before *pipelinesv1.EnvironmentStatus, record *pipelinesv1.PromotionRecord) {
 	if record == nil {
 		return
@@ -93,8 +94,8 @@ func forgetMeasures(pipeline types.NamespacedName) {
 	forget(prometheus.Labels{"namespace": pipeline.Namespace, "name": pipeline.Name})
 }
 
-// forgetEnvironment removes the metrics of an environment that its Pipeline no longer has, so that renaming environments adds no
-// metrics forever.
+// forgetEnvironment removes the metrics of an environment that its Pipeline no longer has, so that renaming
+// environments adds no metrics forever.
 func forgetEnvironment(pipeline *pipelinesv1.Pipeline, env string) {
 	forget(prometheus.Labels{"namespace": pipeline.Namespace, "name": pipeline.Name, "environment": env})
 }
