@@ -70,7 +70,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 	o.BindFlags(flags)
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver.")
 	flags.StringVar(&o.gatesAddr, "gates-addr", "",
-		"The address the endpoint that answers whether a gate is open binds to. If empty, the endpoint is disabled.")
+		"The address the endpoint for the state of gates binds to. If empty, the endpoint is disabled.")
 	flags.IntVar(&o.concurrent, "concurrent", 10, "The number of objects of each kind that are reconciled at the same time.")
 }
 
