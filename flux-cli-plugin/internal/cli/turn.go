@@ -74,9 +74,9 @@ With --for or --until, the command sets spec.override, which has precedence over
 windows, and ends by itself. Without them, it sets the switch and removes an override.
 
 The reason is stored in the annotation %[3]s, or in the override, and
-your name in the annotation %[5]s. Messages about the gate include both.
-Without --reason, a change removes the previous reason. If the gate is %[4]s already, the reason
-is kept.`,
+your name in the annotation %[5]s. Messages about the gate include
+both. Without --reason, a change removes the previous reason. If the gate is %[4]s already, the
+reason is kept.`,
 			direction.title, direction.effect, gatingv1.ReasonAnnotation, direction.state, gatingv1.TurnedByAnnotation),
 		Example: fmt.Sprintf(`  # %[2]s the gate 'change-freeze' in the flux-system namespace
   %[1]s change-freeze

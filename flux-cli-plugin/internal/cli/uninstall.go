@@ -71,9 +71,9 @@ func newUninstallCommand(cluster *clusterFlags) *cobra.Command {
 		Long: `Stop Sluice's controllers, delete its admission policies, release all held sources, and remove the
 finalizers of pipelines, in all namespaces.
 
-The CRDs and everything else remain: delete Sluice's Kustomization, or run 'kubectl delete -k'. Until
-then, Flux does not restart the controllers. You can repeat the command. Released sources fetch
-their newest revision, even if their gates are closed. Open pull requests stay open.`,
+The CRDs and everything else remain: delete Sluice's Kustomization, or run 'kubectl delete -k'.
+Until then, Flux does not restart the controllers. You can repeat the command. Released sources
+fetch their newest revision, even if their gates are closed. Open pull requests stay open.`,
 		Example: `  # Uninstall after confirmation
   flux sluice uninstall
 
