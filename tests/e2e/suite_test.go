@@ -143,20 +143,29 @@ func logOf(process string) (string, error) {
 // metrics returns the metrics of a controller.
 func metrics(ctx context.Context, controller *localcluster.Process) string {
 	GinkgoHelper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+controller.MetricsAddr+"/metrics", nil)
+	text, err := metricsOf(controller)(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(response.StatusCode).To(Equal(http.StatusOK), string(body))
-	return string(body)
+	return text
 }
 
-// metricsOf returns a function that reads them, for Eventually.
-func metricsOf(controller *localcluster.Process) func(context.Context) string {
-	return func(ctx context.Context) string { return metrics(ctx, controller) }
+// metricsOf returns a function that reads them, for Eventually: a controller may be ready before it serves metrics.
+func metricsOf(controller *localcluster.Process) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+controller.MetricsAddr+"/metrics", nil)
+		if err != nil {
+			return "", err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err == nil && response.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", response.Status, body)
+		}
+		return string(body), err
+	}
 }
 
 // apply applies manifests as an administrator.

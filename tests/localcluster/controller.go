@@ -18,7 +18,6 @@ package localcluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -78,8 +77,8 @@ func DeploymentArgs(path string) ([]string, error) {
 	return deployment.Spec.Template.Spec.Containers[0].Args, nil
 }
 
-// StartController starts a controller and waits until /readyz and /metrics respond. Stop of the cluster ends it. Each
-// start, including later ones by Process.Start, uses a new token.
+// StartController starts a controller and waits until /readyz responds. Stop of the cluster ends it. Each start,
+// including later ones by Process.Start, uses a new token.
 func (c *Cluster) StartController(ctx context.Context, controller ControllerProcess) (*Process, error) {
 	if controller.Namespace == "" {
 		controller.Namespace = FluxNamespace
@@ -149,7 +148,6 @@ func (c *Cluster) newController(name, path string) (*Process, error) {
 		return nil, err
 	}
 	p.MetricsAddr = metrics
-	healthy, measured := answersOK(http.DefaultClient, "http://"+health+"/readyz"), answersOK(http.DefaultClient, "http://"+metrics+"/metrics")
-	p.ready = func(ctx context.Context) error { return errors.Join(healthy(ctx), measured(ctx)) }
+	p.ready = answersOK(http.DefaultClient, "http://"+health+"/readyz")
 	return p, nil
 }
