@@ -19,6 +19,7 @@ package manager
 
 import (
 	"os"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/acl"
 	fluxclient "github.com/fluxcd/pkg/runtime/client"
@@ -89,6 +90,10 @@ func (o *Options) Prepare() {
 	limitMemory()
 }
 
+// gracePeriod is how long a controller that is stopped waits for what it is doing. It is shorter than
+// terminationGracePeriodSeconds of the Deployments, so that the lease is released before the kubelet kills the process.
+const gracePeriod = 15 * time.Second
+
 // New returns the manager of a controller, with health probes. The caller provides the scheme, the cache and the lock
 // of the lease.
 func (o *Options) New(controller string, config *rest.Config, settings ctrl.Options) (ctrl.Manager, error) {
@@ -98,6 +103,7 @@ func (o *Options) New(controller string, config *rest.Config, settings ctrl.Opti
 	settings.Logger = ctrl.Log
 	settings.Metrics = metricsserver.Options{BindAddress: o.MetricsAddr, ExtraHandlers: pprof.GetHandlers()}
 	settings.HealthProbeBindAddress = o.HealthAddr
+	settings.GracefulShutdownTimeout = new(gracePeriod)
 	settings.LeaderElection = o.LeaderElection.Enable
 	settings.LeaderElectionReleaseOnCancel = o.LeaderElection.ReleaseOnCancel
 	settings.LeaseDuration = &o.LeaderElection.LeaseDuration
