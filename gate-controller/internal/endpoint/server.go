@@ -19,33 +19,28 @@ package endpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/net/netutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/runtime/endpoint"
 )
 
 const (
-	maxHeader = 16 << 10
-	// maxConnections limits the memory that strangers can use. A connection has one request at a time.
+	maxHeader      = 16 << 10
 	maxConnections = 64
 
 	readTimeout = 5 * time.Second
 	// requestTimeout is how long a request waits for the cache to sync. Flagger waits 10 seconds for a webhook.
-	requestTimeout  = 5 * time.Second
-	writeTimeout    = readTimeout + requestTimeout + 5*time.Second
-	idleTimeout     = 30 * time.Second
-	shutdownTimeout = 10 * time.Second
+	requestTimeout = 5 * time.Second
+	writeTimeout   = readTimeout + requestTimeout + 5*time.Second
 )
 
 // Server is the endpoint. Every replica of the controller serves it, not only the leader.
@@ -79,25 +74,9 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		Handler:        mux,
 		ReadTimeout:    readTimeout,
 		WriteTimeout:   writeTimeout,
-		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxHeader,
-		ErrorLog:       slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelDebug),
 	}
-	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		stopped <- server.Shutdown(ctx)
-	})
-	defer stop()
-	s.Log.Info("serving gates", "address", listener.Addr().String())
-	if err := server.Serve(netutil.LimitListener(listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving gates: %w", err)
-	}
-	if err := <-stopped; err != nil {
-		return errors.Join(fmt.Errorf("waiting for requests to end: %w", err), server.Close())
-	}
-	return nil
+	return endpoint.Serve(ctx, listener, maxConnections, "gates", server, s.Log)
 }
 
 // answer ignores the body of a request: the path alone names the gate. net/http reads little of an ignored body, and

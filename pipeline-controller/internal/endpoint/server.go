@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -32,13 +31,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/net/netutil"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/approval"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
+	"github.com/sluice-toolkit/sluice/runtime/endpoint"
 )
 
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=promotionapprovals,verbs=create
@@ -49,18 +47,15 @@ const (
 	promotionPath = "/promotion/"
 	webhookPath   = "/webhook/"
 
-	maxBody   = 16 << 10
-	maxHeader = 16 << 10
-	// maxConnections limits the memory that strangers can use. A connection has one request at a time.
+	maxBody        = 16 << 10
+	maxHeader      = 16 << 10
 	maxConnections = 256
 
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
 	// requestTimeout is the timeout of all API server requests of one HTTP request.
-	requestTimeout  = 10 * time.Second
-	writeTimeout    = readTimeout + requestTimeout + 5*time.Second
-	idleTimeout     = 30 * time.Second
-	shutdownTimeout = 10 * time.Second
+	requestTimeout = 10 * time.Second
+	writeTimeout   = readTimeout + requestTimeout + 5*time.Second
 )
 
 var (
@@ -111,27 +106,11 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(s.Log), slog.LevelDebug),
 		// Otherwise net/http answers 'OPTIONS *' without this handler.
 		DisableGeneralOptionsHandler: true,
 	}
-	stopped := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		stopped <- server.Shutdown(ctx)
-	})
-	defer stop()
-	s.Log.Info("serving approvals", "address", listener.Addr().String())
-	if err := server.Serve(netutil.LimitListener(listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving approvals: %w", err)
-	}
-	if err := <-stopped; err != nil {
-		return errors.Join(fmt.Errorf("waiting for requests for approval to end: %w", err), server.Close())
-	}
-	return nil
+	return endpoint.Serve(ctx, listener, maxConnections, "approvals", server, s.Log)
 }
 
 // answer is the body of a response.
