@@ -3,6 +3,7 @@ module github.com/sluice-toolkit/sluice/gate-controller
 go 1.26.0
 
 require (
+	github.com/fluxcd/image-automation-controller/api v1.2.5
 	github.com/fluxcd/pkg/apis/meta v1.30.2
 	github.com/fluxcd/pkg/runtime v0.110.3
 	github.com/fluxcd/source-controller/api v1.9.6

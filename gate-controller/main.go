@@ -22,8 +22,6 @@ import (
 	"os"
 	"time"
 
-	// The image has The image has
-
 	// The image has neither time zones nor certificate authorities.
 	_ "time/tzdata"
 
@@ -63,6 +61,7 @@ type options struct {
 	manager.Options
 	eventsAddr string
 	gatesAddr  string
+	artifacts  []string
 	concurrent int
 }
 
@@ -71,6 +70,8 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver.")
 	flags.StringVar(&o.gatesAddr, "gates-addr", "",
 		"The address the endpoint for the state of gates binds to. If empty, the endpoint is disabled.")
+	flags.StringSliceVar(&o.artifacts, "artifact-hosts", nil,
+		"The hosts of source-controller's storage, where the artifacts of held sources are checked. If empty, lost artifacts are not restored.")
 	flags.IntVar(&o.concurrent, "concurrent", 10, "The number of objects of each kind that are reconciled at the same time.")
 }
 
@@ -121,15 +122,21 @@ func run(ctx context.Context, opts options) error {
 			return fluxcontroller.GetRateLimiter(opts.RateLimiter)
 		},
 	}
-	if err := controller.IndexSources(ctx, mgr); err != nil {
+	kinds, err := source.KindsOf(mgr.GetRESTMapper())
+	if err != nil {
 		return err
 	}
-	for _, kind := range source.Kinds {
+	if err := controller.IndexSources(ctx, mgr, kinds); err != nil {
+		return err
+	}
+	for _, kind := range kinds {
 		if err := (&controller.SourceReconciler{
 			Client:               mgr.GetClient(),
 			Announcer:            announcer,
 			Kind:                 kind,
+			Kinds:                kinds,
 			Selector:             selector,
+			ArtifactHosts:        opts.artifacts,
 			Live:                 mgr.GetAPIReader(),
 			NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(),
 			Now:                  time.Now,
@@ -138,11 +145,11 @@ func run(ctx context.Context, opts options) error {
 		}
 	}
 	if err := (&controller.GateReconciler{
-		Client: mgr.GetClient(), Announcer: announcer, NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(), Now: time.Now,
+		Client: mgr.GetClient(), Announcer: announcer, Kinds: kinds, NoCrossNamespaceRefs: opts.NoCrossNamespaceRefs(), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, setup); err != nil {
 		return err
 	}
-	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Now: time.Now, Elected: mgr.Elected()}); err != nil {
+	if err := metrics.Registry.Register(&controller.Metrics{Reader: mgr.GetClient(), Kinds: kinds, Now: time.Now, Elected: mgr.Elected()}); err != nil {
 		return err
 	}
 	if opts.gatesAddr != "" {

@@ -19,16 +19,7 @@ limitations under the License.
 // "main/<hex>" of objects that were not reconciled since Flux 0.36.
 package revision
 
-import (
-	"regexp"
-	"strings"
-)
-
-var (
-	digest       = regexp.MustCompile(`^(sha1|sha256|sha384|sha512|blake3):[0-9a-z]+$`)
-	legacyCommit = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	legacyDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
+import "strings"
 
 // Digest returns the algorithm and the hex digest of rev, such as "sha1:abc…". It is empty if rev has no digest, such
 // as a chart version.
@@ -66,10 +57,11 @@ func Equal(a, b string) bool {
 	if a == "" || b == "" {
 		return false
 	}
-	if da, db := Digest(a), Digest(b); da != "" && db != "" {
-		return da == db
+	if a == b { // most often, and cheaper than to find the digests
+		return true
 	}
-	return a == b
+	digest := Digest(a)
+	return digest != "" && digest == Digest(b)
 }
 
 // Names reports whether asked, which is user input, identifies rev: by its whole text, or by its digest alone. Another
@@ -101,15 +93,34 @@ func Matches(asked, rev string) bool {
 
 // split returns the name and the digest of rev. Either can be empty.
 func split(rev string) (name, dig string) {
-	if i := strings.LastIndexByte(rev, '@'); digest.MatchString(rev[i+1:]) {
+	if i := strings.LastIndexByte(rev, '@'); isDigest(rev[i+1:]) {
 		return rev[:max(i, 0)], rev[i+1:]
 	}
 	i := strings.LastIndexByte(rev, '/')
 	switch hex := rev[i+1:]; {
-	case legacyCommit.MatchString(hex):
+	case len(hex) == 40 && consistsOf(hex, 'f'):
 		return rev[:max(i, 0)], "sha1:" + hex
-	case legacyDigest.MatchString(hex):
+	case len(hex) == 64 && consistsOf(hex, 'f'):
 		return rev[:max(i, 0)], "sha256:" + hex
 	}
 	return rev, ""
+}
+
+func isDigest(text string) bool {
+	algorithm, digits, _ := strings.Cut(text, ":")
+	switch algorithm {
+	case "sha1", "sha256", "sha384", "sha512", "blake3":
+		return digits != "" && consistsOf(digits, 'z')
+	}
+	return false
+}
+
+// consistsOf reports whether all characters of text are digits, or letters from 'a' to last.
+func consistsOf(text string, last byte) bool {
+	for _, c := range []byte(text) {
+		if (c < '0' || c > '9') && (c < 'a' || c > last) {
+			return false
+		}
+	}
+	return true
 }

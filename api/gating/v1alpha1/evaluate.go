@@ -23,11 +23,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/fluxcd/pkg/apis/acl"
+
+	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 const (
 	// GatesOpenCondition on a Flux source is True while its gates allow new artifacts.
 	GatesOpenCondition = "GatesOpen"
+
+	// RevisionPassesCondition on a Flux source is True while its closed gates let single revisions pass, which its
+	// message names. The backstop reads the message.
+	RevisionPassesCondition = "RevisionPasses"
+	// ArtifactLostCondition on a Flux source is True while its gates are not open and source-controller no longer has
+	// its artifact. The message begins with '<revision>@<digest>' of that artifact, which may be published again.
+	ArtifactLostCondition = "ArtifactLost"
 
 	// NewArtifactsBlocked follows the evaluation in the message of GatesOpen=False.
 	NewArtifactsBlocked = "; new artifacts are blocked"
@@ -36,6 +45,8 @@ const (
 	AllGatesOpenReason = "AllGatesOpen"
 	// OneGateOpenReason means that 'oneOf' is required and a gate is open.
 	OneGateOpenReason = "OneGateOpen"
+	// RevisionPassesReason means that the gates are not open, but let the revision pass.
+	RevisionPassesReason = "RevisionPasses"
 	// GateClosedReason means that a required gate is closed.
 	GateClosedReason = "GateClosed"
 	// GateNotFoundReason means that a required gate does not exist.
@@ -52,9 +63,10 @@ const (
 // Evaluation is the state of a set of gates at a time.
 // +kubebuilder:object:generate=false
 type Evaluation struct {
-	// Open reports whether the gates allow new revisions.
+	// Open reports whether the gates allow new revisions, or the revision that was asked for.
 	Open bool
-	// Reason is one of AllGatesOpenReason, OneGateOpenReason, GateClosedReason, GateNotFoundReason, AccessDeniedReason.
+	// Reason is one of AllGatesOpenReason, OneGateOpenReason, RevisionPassesReason, GateClosedReason, GateNotFoundReason,
+	// AccessDeniedReason.
 	Reason string
 	// Message names the evaluated gates with their states, blocking gates first. Gates that don't fit into 10,000
 	// characters are counted instead.
@@ -73,18 +85,24 @@ const maxMessage = 10000
 // that is not in found counts as a missing gate. A gate that is missing, or to which access is denied, is never open.
 // No references, including nil, count as open.
 func Evaluate(refs *GateReferences, found Found, now time.Time) Evaluation {
+	return EvaluateRevision(refs, found, "", now)
+}
+
+// EvaluateRevision decides whether the referenced gates are open at a time, or let one revision pass. No pass lets an
+// empty revision through.
+func EvaluateRevision(refs *GateReferences, found Found, rev string, now time.Time) Evaluation {
 	if refs == nil || len(refs.Refs) == 0 {
 		return Evaluation{Open: true, Reason: AllGatesOpenReason, Message: "no gates are referenced"}
 	}
-	evaluation := evaluate(refs, found, now)
-	if next := evaluation.NextChange; !next.IsZero() && evaluate(refs, found, next).Open != evaluation.Open {
+	evaluation := evaluate(refs, found, rev, now)
+	if next := evaluation.NextChange; !next.IsZero() && evaluate(refs, found, rev, next).Open != evaluation.Open {
 		evaluation.NextTransition = next
 	}
 	return evaluation
 }
 
-func evaluate(refs *GateReferences, found Found, now time.Time) Evaluation {
-	var missing, denied, closed, open []string
+func evaluate(refs *GateReferences, found Found, rev string, now time.Time) Evaluation {
+	var missing, denied, closed, passed, open []string
 	var next time.Time
 	for _, ref := range refs.Refs {
 		switch finding := found[ref]; {
@@ -95,10 +113,15 @@ func evaluate(refs *GateReferences, found Found, now time.Time) Evaluation {
 		default:
 			state := finding.Gate.StateAt(now)
 			next = earlier(next, state.Until)
-			if state.Closed {
-				closed = append(closed, describe(ref, state))
-			} else {
+			passes := finding.Gate.passes(rev, now)
+			switch {
+			case !state.Closed:
 				open = append(open, describe(ref, state))
+			case !passes.IsZero():
+				next = earlier(next, passes)
+				passed = append(passed, fmt.Sprintf("%s, but lets %s pass until %s", describe(ref, state), rev, passes.UTC().Format(time.RFC3339)))
+			default:
+				closed = append(closed, describe(ref, state))
 			}
 		}
 	}
@@ -108,16 +131,40 @@ func evaluate(refs *GateReferences, found Found, now time.Time) Evaluation {
 	}
 	switch {
 	case refs.Require == RequireOneOf && len(open) > 0:
-		return result(true, OneGateOpenReason, open, missing, denied, closed)
+		return result(true, OneGateOpenReason, open, missing, denied, closed, passed)
+	case refs.Require == RequireOneOf && len(passed) > 0:
+		return result(true, RevisionPassesReason, passed, missing, denied, closed)
 	case len(missing) > 0:
-		return result(false, GateNotFoundReason, missing, denied, closed, open)
+		return result(false, GateNotFoundReason, missing, denied, closed, passed, open)
 	case len(denied) > 0:
-		return result(false, AccessDeniedReason, denied, closed, open)
+		return result(false, AccessDeniedReason, denied, closed, passed, open)
 	case len(closed) > 0:
-		return result(false, GateClosedReason, closed, open)
+		return result(false, GateClosedReason, closed, passed, open)
+	case len(passed) > 0:
+		return result(true, RevisionPassesReason, passed, open)
 	default:
 		return result(true, AllGatesOpenReason, open)
 	}
+}
+
+// Passing returns the passes in force. There are none while the status describes an earlier generation, so a change of
+// the spec revokes them without waiting for gate-controller.
+func (g *Gate) Passing(now time.Time) []PassInForce {
+	if g.Status.ObservedGeneration != g.Generation {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(g.Status.Passes), func(pass PassInForce) bool { return !now.Before(pass.Expires.Time) })
+}
+
+// passes returns until when the gate lets a revision pass. It is zero if it does not.
+func (g *Gate) passes(rev string, now time.Time) time.Time {
+	var until time.Time
+	for _, pass := range g.Passing(now) {
+		if rev != "" && revision.Names(pass.Revision, rev) && pass.Expires.After(until) {
+			until = pass.Expires.Time
+		}
+	}
+	return until
 }
 
 func describe(ref GateReference, state State) string {

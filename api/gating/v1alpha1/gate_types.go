@@ -60,6 +60,10 @@ type GateSpec struct {
 	// +optional
 	Override *Override `json:"override,omitempty"`
 
+	// Passes is how GatePasses of this gate are granted. By default, one person is enough.
+	// +optional
+	Passes *Passes `json:"passes,omitempty"`
+
 	// AccessFrom selects the namespaces whose objects may refer to this gate, as '<namespace>/<name>'. By default, only
 	// objects in the gate's own namespace may. A selector without labels selects every namespace.
 	// +optional
@@ -99,6 +103,14 @@ type GateStatus struct {
 	// +optional
 	TurnedBy string `json:"turnedBy,omitempty"`
 
+	// Passes are the revisions that may pass this gate while it is closed. They count only while observedGeneration is
+	// the generation of the Gate, so any change of its spec ends them until gate-controller confirms them.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=revision
+	// +optional
+	Passes []PassInForce `json:"passes,omitempty"`
+
 	// Sources is the number of Flux sources that refer to this gate.
 	// +kubebuilder:default=0
 	// +optional
@@ -124,6 +136,12 @@ type GateStatus struct {
 	// +kubebuilder:default=0
 	// +optional
 	Refused int32 `json:"refused"`
+
+	// Lost is the number of sources whose artifact source-controller has lost while they were held. Their condition
+	// 'ArtifactLost' says whether it is being restored.
+	// +kubebuilder:default=0
+	// +optional
+	Lost int32 `json:"lost"`
 
 	// Pipelines is the number of Pipelines with promotions that refer to this gate.
 	// +kubebuilder:default=0

@@ -37,7 +37,7 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Gate{}, &GateList{})
+	scheme.AddKnownTypes(GroupVersion, &Gate{}, &GateList{}, &GatePass{}, &GatePassList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -17,11 +17,13 @@ limitations under the License.
 package v1alpha1
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -40,7 +42,30 @@ const (
 	GatedByAnnotation = "gating.toolkit.fluxcd.io/gated-by"
 	// GatedBySpec is the value of GatedByAnnotation.
 	GatedBySpec = "spec.gates"
+
+	// OpenForAnnotation on an ExternalArtifact allows new artifacts while its value is OpenFor the object.
+	// gate-controller sets it while the gates are open.
+	OpenForAnnotation = "gating.toolkit.fluxcd.io/open-for"
+	// GatesOpenAnnotation on an ExternalArtifact is its condition GatesOpen, as JSON. source-watcher applies the whole
+	// list of conditions, so gate-controller cannot add one.
+	GatesOpenAnnotation = "gating.toolkit.fluxcd.io/gates-open"
 )
+
+// OpenFor returns the value of OpenForAnnotation while the gates of an object are open. It contains what was evaluated,
+// so it does not count after the object was recreated, or its gates were changed. The backstop has the same expression.
+func OpenFor(obj metav1.Object) string {
+	annotations := obj.GetAnnotations()
+	return fmt.Sprintf("%s/%d %s %s", obj.GetUID(), obj.GetGeneration(), annotations[RequireAnnotation], annotations[GatesAnnotation])
+}
+
+// GatesOpenFromAnnotations reads GatesOpenAnnotation. It returns nil if it is absent or invalid.
+func GatesOpenFromAnnotations(annotations map[string]string) *metav1.Condition {
+	condition := &metav1.Condition{}
+	if err := json.Unmarshal([]byte(annotations[GatesOpenAnnotation]), condition); err != nil || condition.Type != GatesOpenCondition {
+		return nil
+	}
+	return condition
+}
 
 // Requirement is how many of the referenced gates must be open.
 // +kubebuilder:validation:Enum=all;oneOf

@@ -18,8 +18,12 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// SourceGroupVersion is the group and version of the sources that gates can hold.
-var SourceGroupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
+var (
+	// SourceGroupVersion is the group and version of the sources that gates can hold.
+	SourceGroupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
+	// ImageGroupVersion is the group and version of ImageUpdateAutomations.
+	ImageGroupVersion = schema.GroupVersion{Group: "image.toolkit.fluxcd.io", Version: "v1"}
+)
 
 // The kinds of Flux sources that gates can hold.
 const (
@@ -31,5 +35,22 @@ const (
 	HelmChartKind      = "HelmChart"
 )
 
-// SourceKinds are all kinds of sources that gates can hold.
+// ExternalArtifactKind is the kind of the artifacts that an ArtifactGenerator makes. They can't be suspended, so the
+// backstop alone holds them.
+const ExternalArtifactKind = "ExternalArtifact"
+
+// ImageUpdateAutomationKind is the kind of the objects that commit new images to Git. They publish no artifact, so the
+// hold alone stops them.
+const ImageUpdateAutomationKind = "ImageUpdateAutomation"
+
+// SourceKinds are the kinds of sources that gates hold by suspending them.
 var SourceKinds = []string{GitRepositoryKind, OCIRepositoryKind, BucketKind, HelmRepositoryKind, HelmChartKind}
+
+// HeldKinds returns all kinds that gates can hold: the sources, ExternalArtifacts and ImageUpdateAutomations.
+func HeldKinds() []schema.GroupVersionKind {
+	var kinds []schema.GroupVersionKind
+	for _, kind := range SourceKinds {
+		kinds = append(kinds, SourceGroupVersion.WithKind(kind))
+	}
+	return append(kinds, SourceGroupVersion.WithKind(ExternalArtifactKind), ImageGroupVersion.WithKind(ImageUpdateAutomationKind))
+}

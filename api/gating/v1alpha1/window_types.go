@@ -62,6 +62,7 @@ type Override struct {
 	Closed bool `json:"closed"`
 
 	// Until is when the override ends.
+	// +kubebuilder:validation:XValidation:rule="self < timestamp('9999-01-01T00:00:00Z')",message="must be an RFC 3339 time before the year 9999"
 	// +required
 	Until metav1.Time `json:"until"`
 

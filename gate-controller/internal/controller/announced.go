@@ -39,9 +39,13 @@ func announcedOpen(gate *gatingv1.Gate, now time.Time) bool {
 
 // awaitsAnnouncement reports whether a source must be released, but the status of one of its open gates does not say
 // yet that it is open. If it were released now, the backstop would refuse its artifact, and the next attempt would come
-// late.
+// late. The gates that let a revision pass need no check: a pass is in force only once their status says so.
 func (r *SourceReconciler) awaitsAnnouncement(ctx context.Context, obj source.Source, gating *gating) (bool, error) {
-	if !gating.Open || isOpenFor(conditions.Get(obj, gatingv1.GatesOpenCondition), obj.GetGeneration()) {
+	condition := gatingv1.GatesOpenCondition
+	if !gating.Open {
+		condition = gatingv1.RevisionPassesCondition
+	}
+	if gating.claim.Suspend || isOpenFor(conditions.Get(obj, condition), obj.GetGeneration()) {
 		return false, nil
 	}
 	names := gatesOf(obj)

@@ -44,25 +44,51 @@ func blockedArtifact(obj source.Source) string {
 	return plaintext.Cut(plaintext.Line(stored.Message), longestError)
 }
 
-// describeBlocked names the artifact that was refused and the one that is published.
-func describeBlocked(artifact string, obj source.Source) string {
-	if published := obj.Gated().Status.Artifact; published != nil {
-		return fmt.Sprintf("%s was refused; %s is still published", artifact, published.Revision)
+// choose says how to make a source offer a revision that may pass. Buckets and HelmRepositories can't choose one.
+func choose(obj source.Source) string {
+	switch obj.(type) {
+	case *source.GitRepository, *source.OCIRepository:
+		return ": set spec.ref to one of them"
+	case *source.HelmChart:
+		return ": set spec.version to one of them"
 	}
-	return artifact + " was refused; nothing is published"
+	return ""
+}
+
+// describeBlocked names the artifact that was refused, the one that is published, and what may pass instead.
+func describeBlocked(artifact string, obj source.Source, passes []gatingv1.PassInForce) string {
+	text := artifact + " was refused; nothing is published"
+	if published := obj.Gated().Status.Artifact; published != nil {
+		text = fmt.Sprintf("%s was refused; %s is still published", artifact, plaintext.Cut(published.Revision, longestError))
+	}
+	if len(passes) > 0 {
+		text += fmt.Sprintf("; passes in force are for other revisions (%s)%s", plaintext.Cut(describePasses(passes), longestError), choose(obj))
+	}
+	return text
 }
 
 // blockedBy returns the end of the message of GatesOpen=False.
-func blockedBy(obj source.Source) string {
-	if artifact := blockedArtifact(obj); artifact != "" {
-		return gatingv1.NewArtifactsBlocked + ": " + describeBlocked(artifact, obj)
+func blockedBy(artifact string, obj source.Source, gating *gating) string {
+	if artifact != "" {
+		return gatingv1.NewArtifactsBlocked + ": " + describeBlocked(artifact, obj, gating.passes)
 	}
-	return gatingv1.NewArtifactsBlocked
+	return effect(obj, gating.Reason)
+}
+
+// effect says what the gates of a source do while they are not open, for a reason.
+func effect(obj source.Source, reason string) string {
+	switch {
+	case !source.CommitsImages(obj):
+		return gatingv1.NewArtifactsBlocked
+	case reason == gatingv1.HoldFailedReason:
+		return "; image updates are not suspended"
+	}
+	return "; image updates are suspended"
 }
 
 // announceBlocked emits the event for a refused artifact.
-func (r *SourceReconciler) announceBlocked(obj source.Source, artifact string, evaluation gatingv1.Evaluation) {
-	r.Event(obj, corev1.EventTypeNormal, ArtifactBlockedReason, fmt.Sprintf("blocked: %s: %s", describeBlocked(artifact, obj), evaluation.Message))
+func (r *SourceReconciler) announceBlocked(obj source.Source, artifact string, gating *gating) {
+	r.Event(obj, corev1.EventTypeNormal, ArtifactBlockedReason, fmt.Sprintf("blocked: %s: %s", describeBlocked(artifact, obj, gating.passes), gating.Message))
 }
 
 // blockedChanged passes updates that change which artifact is blocked.

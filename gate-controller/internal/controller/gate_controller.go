@@ -44,6 +44,8 @@ type GateReconciler struct {
 	client.Client
 	*announce.Announcer
 
+	// Kinds are the kinds that gates can hold.
+	Kinds []source.Kind
 	// NoCrossNamespaceRefs denies access to gates in other namespaces.
 	NoCrossNamespaceRefs bool
 	// Now is the clock.
@@ -69,6 +71,11 @@ func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.count(ctx, gate); err != nil {
 		return ctrl.Result{}, err
 	}
+	granted, err := r.granted(ctx, gate)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	gate.Status.Passes = gatingv1.PassesInForce(gate, granted, r.Now())
 	turning := describe(before, gate, state)
 	if !equality.Semantic.DeepEqual(before.Status, gate.Status) {
 		if err := r.Status().Patch(ctx, gate, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -76,17 +83,21 @@ func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		}
 	}
 	r.announce(before, gate, state, turning)
+	r.announcePasses(before, gate, granted)
 	return ctrl.Result{RequeueAfter: r.lookAgain(gate, state, turning)}, nil
 }
 
-// clockCheck is how often a timed gate is reconciled. A timer does not notice when the clock is set.
+// clockCheck is how often a gate with times is reconciled. A timer does not notice when the clock is set.
 const clockCheck = time.Minute
 
 // lookAgain returns when the gate must be reconciled without an event. It is 0 if it need not be.
 func (r *GateReconciler) lookAgain(gate *gatingv1.Gate, state gatingv1.State, turning turning) time.Duration {
 	var after time.Duration
-	if gate.IsTimed() {
+	if gate.IsTimed() || len(gate.Status.Passes) > 0 {
 		after = clockCheck
+	}
+	for _, pass := range gate.Status.Passes {
+		after = min(after, untilThen(pass.Expires.Time, r.Now()))
 	}
 	if !state.Until.IsZero() {
 		after = min(after, untilThen(state.Until, r.Now()))
@@ -105,12 +116,12 @@ func untilThen(then, now time.Time) time.Duration { return max(then.Sub(now), ti
 
 // count updates the numbers of sources, promotions and Pipelines in the gate's status.
 func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
-	sources, err := referrers(ctx, r.Client, client.ObjectKeyFromObject(gate))
+	sources, err := referrers(ctx, r.Client, r.Kinds, client.ObjectKeyFromObject(gate))
 	if err != nil {
 		return fmt.Errorf("listing the sources of the gate: %w", err)
 	}
 	status := &gate.Status
-	status.Sources, status.Held, status.HeldPromotions, status.Refused, status.Pending = int32(len(sources)), 0, 0, 0, 0
+	status.Sources, status.Held, status.HeldPromotions, status.Refused, status.Pending, status.Lost = int32(len(sources)), 0, 0, 0, 0, 0
 	for _, obj := range sources {
 		pending, err := r.pending(ctx, obj)
 		if err != nil {
@@ -118,6 +129,7 @@ func (r *GateReconciler) count(ctx context.Context, gate *gatingv1.Gate) error {
 		}
 		status.Held += one(hold.On(obj).Suspend)
 		status.Refused += one(refused(obj))
+		status.Lost += one(conditions.Has(obj, gatingv1.ArtifactLostCondition))
 		status.Pending += one(pending)
 	}
 	if !r.countPipelines {
@@ -154,13 +166,15 @@ func (r *GateReconciler) countPromotions(ctx context.Context, gate *gatingv1.Gat
 			if promotion == nil || !promotion.Gates.Name(key, pipeline.Namespace) || pipeline.WaitsForGates(env.Name) == nil {
 				continue
 			}
-			evaluation, err := r.evaluator().evaluate(ctx, pipeline.Namespace, promotion.Gates, nil)
+			status := pipeline.Status.Environments[env.Name]
+			found, err := r.evaluator().find(ctx, pipeline.Namespace, promotion.Gates)
 			if err != nil {
 				return err
 			}
+			evaluation := gatingv1.EvaluateRevision(promotion.Gates, found, status.Promotion.Revision, r.Now())
 			// pipeline-controller evaluates the gates only when it is the promotion's turn. Otherwise its status may be
 			// outdated.
-			waits := pipeline.Status.Environments[env.Name].State == pipelinesv1.EnvironmentWaiting
+			waits := status.State == pipelinesv1.EnvironmentWaiting
 			held := one(waits || !evaluation.Open)
 			gate.Status.Held += held
 			gate.Status.HeldPromotions += held
@@ -212,6 +226,9 @@ func describe(before, gate *gatingv1.Gate, state gatingv1.State) turning {
 	}
 	conditions.Set(gate, &metav1.Condition{Type: gatingv1.OpenCondition, Status: status, Reason: reason, Message: message})
 	turning := turnOf(before, gate)
+	if passes := describePasses(gate.Status.Passes); state.Closed && passes != "" {
+		message += "; passes in force: " + passes
+	}
 	describeReady(gate, state, turning, fmt.Sprintf("%s; %s, %s", message, describeHeld(gate), many(gate.Status.Pipelines, "pipeline refers", "pipelines refer")+" to it"))
 	return turning
 }
@@ -254,6 +271,9 @@ func describeHeld(gate *gatingv1.Gate) string {
 		many(status.HeldPromotions, "promotion waits", "promotions wait"))
 	if status.Pending > 0 {
 		text += fmt.Sprintf(", %d pending", status.Pending)
+	}
+	if status.Lost > 0 {
+		text += ", " + describeLost(status)
 	}
 	return text
 }

@@ -41,6 +41,9 @@ func (r *GateReconciler) announce(before, gate *gatingv1.Gate, state gatingv1.St
 	case turning == still && status.Refused > 0 && conditions.GetReason(before, meta.ReadyCondition) != gatingv1.HoldFailedReason:
 		r.Event(gate, eventType, gatingv1.HoldFailedReason, describeRefused(gate))
 	}
+	if status.Lost > 0 && before.Status.Lost == 0 {
+		r.Event(gate, corev1.EventTypeWarning, ArtifactLostReason, describeLost(status)+"; their sources have the condition ArtifactLost")
+	}
 }
 
 // describeTurn describes how the gate changed, who changed it, until when, why, and with what effect.

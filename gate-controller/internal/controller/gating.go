@@ -26,6 +26,7 @@ import (
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +50,10 @@ const (
 type gating struct {
 	gatingv1.Evaluation
 	claim hold.Claim
+	// passes are the revisions that may pass the gates although they are not open, and are not published yet.
+	passes []gatingv1.PassInForce
+	// loss is the condition ArtifactLost, or nil.
+	loss *metav1.Condition
 	// recheck means that the cache does not have the gates, so no event reports their changes.
 	recheck bool
 }
@@ -115,41 +120,61 @@ func (e evaluator) gatingBy(ctx context.Context, reader client.Reader, obj sourc
 	if own == nil && inherited == nil && invalid == nil && invalidInherited == nil {
 		return nil, nil
 	}
-	ownEvaluation, err := e.evaluate(ctx, obj.GetNamespace(), own, invalid)
+	ownGates, err := e.find(ctx, obj.GetNamespace(), own)
 	if err != nil {
 		return nil, err
 	}
-	inheritedEvaluation, err := e.evaluate(ctx, obj.GetNamespace(), inherited, invalidInherited)
+	inheritedGates, err := e.find(ctx, obj.GetNamespace(), inherited)
 	if err != nil {
 		return nil, err
+	}
+	now := e.now()
+	forRevision := func(rev string) gatingv1.Evaluation {
+		ownEvaluation := evaluate(own, ownGates, invalid, rev, now)
+		if inherited == nil && invalidInherited == nil {
+			return ownEvaluation
+		}
+		inheritedEvaluation := evaluate(inherited, inheritedGates, invalidInherited, rev, now)
+		inheritedEvaluation.Message = fmt.Sprintf("inherited from HelmRepository %s: %s", source.HelmRepositoryOf(obj), inheritedEvaluation.Message)
+		if own == nil && invalid == nil {
+			return inheritedEvaluation
+		}
+		return both(ownEvaluation, inheritedEvaluation)
 	}
 
-	result := &gating{Evaluation: ownEvaluation}
-	if inherited != nil || invalidInherited != nil {
-		inheritedEvaluation.Message = fmt.Sprintf("inherited from HelmRepository %s: %s", source.HelmRepositoryOf(obj), inheritedEvaluation.Message)
-		result.Evaluation = inheritedEvaluation
-		if own != nil || invalid != nil {
-			result.Evaluation = both(ownEvaluation, inheritedEvaluation)
-		}
+	result := &gating{Evaluation: forRevision("")}
+	// Nothing but its suspension holds an ImageUpdateAutomation back, so no single revision can pass. The backstop for
+	// ExternalArtifacts knows no passes.
+	if !result.Open && !source.CommitsImages(obj) && !source.IsExternal(obj) {
+		ownGates, inheritedGates = fixed(ownGates, now), fixed(inheritedGates, now) // as forRevision sees them from here on
+		result.passes = passing(forRevision, slices.Concat(candidates(own, ownGates, obj, now), candidates(inherited, inheritedGates, obj, now)), result.NextChange)
+		result.loss = lossAt(obj, now)
+	}
+	for _, pass := range result.passes {
+		result.NextChange = earlier(result.NextChange, pass.Expires.Time)
+	}
+	if result.loss != nil {
+		result.NextChange = earlier(result.NextChange, lossEnd(result.loss))
 	}
 	result.claim = hold.Claim{
-		Suspend:   !result.Open,
+		Suspend:   !result.Open && len(result.passes) == 0 && !restores(result.loss),
 		Inherited: describeInherited(inherited),
 		BySpec:    obj.Gated().Spec.Gates != nil || inheritedBySpec,
 	}
 	return result, nil
 }
 
-// evaluate decides whether gates are open. Invalid references count as closed.
-func (e evaluator) evaluate(ctx context.Context, namespace string, refs *gatingv1.GateReferences, invalid error) (gatingv1.Evaluation, error) {
+// find returns the gates that an object in the namespace refers to.
+func (e evaluator) find(ctx context.Context, namespace string, refs *gatingv1.GateReferences) (gatingv1.Found, error) {
+	return gates.NewFinder(ctx, e.cache, e.noCrossNamespaceRefs).Find(namespace, references(refs))
+}
+
+// evaluate decides whether gates are open, or let a revision pass. Invalid references count as closed.
+func evaluate(refs *gatingv1.GateReferences, found gatingv1.Found, invalid error, rev string, now time.Time) gatingv1.Evaluation {
 	if invalid != nil {
-		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}, nil
+		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}
 	}
-	found, err := gates.NewFinder(ctx, e.cache, e.noCrossNamespaceRefs).Find(namespace, references(refs))
-	if err != nil {
-		return gatingv1.Evaluation{}, err
-	}
-	return gatingv1.Evaluate(refs, found, e.now()), nil
+	return gatingv1.EvaluateRevision(refs, found, rev, now)
 }
 
 // repositoryOf returns the HelmRepository of a HelmChart. It returns nil for other sources, and if there is none. If
@@ -177,8 +202,14 @@ func both(a, b gatingv1.Evaluation) gatingv1.Evaluation {
 		a, b = b, a
 	}
 	a.Message += "; " + b.Message
-	if a.NextChange.IsZero() || !b.NextChange.IsZero() && b.NextChange.Before(a.NextChange) {
-		a.NextChange = b.NextChange
+	a.NextChange = earlier(a.NextChange, b.NextChange)
+	return a
+}
+
+// earlier returns the earlier of two times. A zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
 	return a
 }
@@ -224,6 +255,7 @@ func (r *SourceReconciler) lostGating(ctx context.Context, obj source.Source, le
 				kind, gatingv1.GatedByAnnotation),
 		},
 		claim: claim,
+		loss:  conditions.Get(obj, gatingv1.ArtifactLostCondition),
 	}, nil
 }
 

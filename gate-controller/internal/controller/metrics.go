@@ -52,6 +52,8 @@ var (
 // scrape, so deleted gates disappear. Only the leader has them.
 type Metrics struct {
 	client.Reader
+	// Kinds are the kinds that gates can hold.
+	Kinds []source.Kind
 	// Now is the clock.
 	Now func() time.Time
 	// Elected is closed when the replica becomes the leader.
@@ -106,7 +108,7 @@ func (m *Metrics) collectGates(ctx context.Context, metrics chan<- prometheus.Me
 		}
 		gauge(closedMetric, closed)
 		gauge(closedDurationMetric, seconds)
-		for _, kind := range source.Kinds {
+		for _, kind := range m.Kinds {
 			gauge(heldMetric, held[reflect.TypeOf(kind.New())], kind.Name)
 		}
 	}
@@ -115,7 +117,7 @@ func (m *Metrics) collectGates(ctx context.Context, metrics chan<- prometheus.Me
 
 // heldBy counts the held sources of a gate by type.
 func (m *Metrics) heldBy(ctx context.Context, gate *gatingv1.Gate) (map[reflect.Type]float64, error) {
-	sources, err := referrers(ctx, m.Reader, client.ObjectKeyFromObject(gate))
+	sources, err := referrers(ctx, m.Reader, m.Kinds, client.ObjectKeyFromObject(gate))
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestAGateIsNotClosedForLessThanNoTime(t *testing.T) {
 	close(elected)
 
 	registry := prometheus.NewRegistry()
-	g.Expect(registry.Register(&Metrics{Reader: builder.Build(), Now: time.Now, Elected: elected})).To(Succeed())
+	g.Expect(registry.Register(&Metrics{Reader: builder.Build(), Kinds: source.Kinds, Now: time.Now, Elected: elected})).To(Succeed())
 	families, err := registry.Gather()
 	g.Expect(err).NotTo(HaveOccurred())
 	seconds := map[string]float64{}

@@ -38,7 +38,7 @@ const (
 
 // referrers returns the sources that a gate can hold: those that refer to it, and the HelmCharts of the
 // HelmRepositories among them. OCI HelmRepositories are not included.
-func referrers(ctx context.Context, reader client.Reader, gate types.NamespacedName) ([]source.Source, error) {
+func referrers(ctx context.Context, reader client.Reader, kinds []source.Kind, gate types.NamespacedName) ([]source.Source, error) {
 	var found []source.Source
 	seen := map[types.UID]bool{}
 	add := func(obj source.Source) {
@@ -47,7 +47,7 @@ func referrers(ctx context.Context, reader client.Reader, gate types.NamespacedN
 		}
 		seen[obj.GetUID()] = true
 	}
-	for _, kind := range source.Kinds {
+	for _, kind := range kinds {
 		sources, err := list(ctx, reader, kind, client.MatchingFields{gateIndex: gate.String()})
 		if err != nil {
 			return nil, err

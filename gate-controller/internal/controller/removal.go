@@ -45,7 +45,7 @@ func (r *SourceReconciler) removal(ctx context.Context, obj source.Source) gatin
 	}
 	evaluation := gatingv1.Evaluation{Open: true, Reason: GatesRemovedReason, Message: what}
 	lost := &metav1.PartialObjectMetadata{}
-	lost.SetGroupVersionKind(gatingv1.SourceGroupVersion.WithKind(kind))
+	lost.SetGroupVersionKind(r.Kind.WithKind(kind))
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}, lost)
 	switch {
 	case apierrors.IsNotFound(err):

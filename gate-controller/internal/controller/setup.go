@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -58,8 +59,8 @@ func (o Options) controller() controller.Options {
 }
 
 // IndexSources adds the indexes of sources. Call it once, before the controllers are set up.
-func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
-	for _, kind := range source.Kinds {
+func IndexSources(ctx context.Context, mgr ctrl.Manager, kinds []source.Kind) error {
+	for _, kind := range kinds {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, kind.New(), gateIndex, indexGates); err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func IndexSources(ctx context.Context, mgr ctrl.Manager) error {
 func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(r.Kind.New(), builder.WithPredicates(sourceChanged())).
-		Watches(&gatingv1.Gate{}, closeFirst(handler.EnqueueRequestsFromMapFunc(r.sourcesOf)), builder.WithPredicates(predicate.Or(gateTurned(), announcementChanged()))).
+		Watches(&gatingv1.Gate{}, closeFirst(handler.EnqueueRequestsFromMapFunc(r.sourcesOf)), builder.WithPredicates(predicate.Or(gateTurned(), announcementChanged(), passesChanged()))).
 		WithOptions(options.controller())
 	if r.Kind.Name == source.HelmCharts.Name {
 		b = b.Watches(&source.HelmRepository{}, handler.EnqueueRequestsFromMapFunc(r.chartsOf), builder.WithPredicates(repositoryChanged()))
@@ -84,6 +85,11 @@ func (r *SourceReconciler) SetupWithManager(mgr ctrl.Manager, options Options) e
 	if !r.NoCrossNamespaceRefs {
 		b = b.WatchesMetadata(gates.NamespaceMetadata(), handler.EnqueueRequestsFromMapFunc(r.sourcesIn),
 			builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	}
+	if kind := r.Kind.New(); len(r.ArtifactHosts) > 0 && !source.CommitsImages(kind) && !source.IsExternal(kind) {
+		if err := mgr.Add(manager.RunnableFunc(r.watchArtifacts)); err != nil {
+			return err
+		}
 	}
 	return b.Complete(r)
 }
@@ -96,12 +102,16 @@ func (r *GateReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	}
 	r.countPipelines = err == nil
 
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &gatingv1.GatePass{}, passIndex, indexPass); err != nil {
+		return err
+	}
 	gates := countLater(handler.EnqueueRequestsFromMapFunc(r.gatesOf))
 	b := ctrl.NewControllerManagedBy(mgr).
-		For(&gatingv1.Gate{}, builder.WithPredicates(gateTurned())).
+		For(&gatingv1.Gate{}, builder.WithPredicates(predicate.Or(gateTurned(), passesChanged()))).
+		Watches(&gatingv1.GatePass{}, handler.EnqueueRequestsFromMapFunc(gateOfPass)).
 		WithOptions(options.controller())
-	for _, kind := range source.Kinds {
-		b = b.Watches(kind.New(), gates, builder.WithPredicates(predicate.Or(claimChanged(), refusalChanged())))
+	for _, kind := range r.Kinds {
+		b = b.Watches(kind.New(), gates, builder.WithPredicates(predicate.Or(claimChanged(), refusalChanged(), lossChanged())))
 	}
 	if r.countPipelines {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &pipelinesv1.Pipeline{}, gateIndex, indexGates); err != nil {
@@ -177,7 +187,7 @@ func (r *GateReconciler) gatesOf(ctx context.Context, obj client.Object) []recon
 
 // sourcesOf returns the sources of the kind that a gate can hold.
 func (r *SourceReconciler) sourcesOf(ctx context.Context, gate client.Object) []reconcile.Request {
-	sources, err := referrers(ctx, r.Client, client.ObjectKeyFromObject(gate))
+	sources, err := referrers(ctx, r.Client, r.Kinds, client.ObjectKeyFromObject(gate))
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing the sources of a gate failed", "gate", client.ObjectKeyFromObject(gate))
 		return nil
@@ -225,7 +235,7 @@ func gateTurned() predicate.Predicate {
 // sourceChanged passes updates that may change the evaluation of a source's gates, or what must be written to the
 // source.
 func sourceChanged() predicate.Predicate {
-	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, gatesOpenChanged(), claimChanged(), blockedChanged())
+	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, conditionsChanged(), claimChanged(), blockedChanged(), publishedPass())
 }
 
 // repositoryChanged passes updates that may change the gates that charts of a HelmRepository inherit, or their shard.
@@ -241,20 +251,23 @@ func specChanged() predicate.Predicate {
 	}}
 }
 
-// gatesOpenChanged passes updates of the condition GatesOpen, which is restored if someone else writes it. The messages
-// of failures are ignored: each attempt may word them differently, and would trigger the next attempt at once.
-func gatesOpenChanged() predicate.Predicate {
-	told := func(obj client.Object) metav1.Condition {
+// conditionsChanged passes updates of the conditions GatesOpen and RevisionPasses, which are restored if someone else
+// writes them. The messages of failures are ignored: each attempt may word them differently, and would trigger the next
+// attempt at once.
+func conditionsChanged() predicate.Predicate {
+	told := func(obj client.Object) (told [len(ownConditions)]metav1.Condition) {
 		found, ok := obj.(source.Source)
-		if !ok || !conditions.Has(found, gatingv1.GatesOpenCondition) {
-			return metav1.Condition{}
+		for i, name := range ownConditions {
+			if !ok || !conditions.Has(found, name) {
+				continue
+			}
+			told[i] = *conditions.Get(found, name)
+			switch told[i].Reason {
+			case gatingv1.HoldFailedReason, gatingv1.ReleaseFailedReason, GatesFieldLostReason:
+				told[i].Message = ""
+			}
 		}
-		condition := *conditions.Get(found, gatingv1.GatesOpenCondition)
-		switch condition.Reason {
-		case gatingv1.HoldFailedReason, gatingv1.ReleaseFailedReason, GatesFieldLostReason:
-			condition.Message = ""
-		}
-		return condition
+		return told
 	}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(told(e.ObjectOld), told(e.ObjectNew))

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +48,10 @@ import (
 
 // +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories;ocirepositories;buckets;helmrepositories;helmcharts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories/status;ocirepositories/status;buckets/status;helmrepositories/status;helmcharts/status,verbs=patch
+// +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=externalartifacts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=source.extensions.fluxcd.io,resources=artifactgenerators,verbs=get;patch
+// +kubebuilder:rbac:groups=image.toolkit.fluxcd.io,resources=imageupdateautomations,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=image.toolkit.fluxcd.io,resources=imageupdateautomations/status,verbs=patch
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=release
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
@@ -58,10 +63,14 @@ type SourceReconciler struct {
 
 	// Kind of the sources.
 	Kind source.Kind
+	// Kinds are all kinds that gates can hold.
+	Kinds []source.Kind
 	// Selector selects the sources of this shard, which are held and released. A HelmChart belongs to the shard of its
 	// HelmRepository. Every shard watches all sources, for the gates that charts inherit, and to count what a gate
 	// holds.
 	Selector labels.Selector
+	// ArtifactHosts are the hosts of source-controller's storage. If there are none, lost artifacts are not noticed.
+	ArtifactHosts []string
 	// Live reads from the API server instead of the cache.
 	Live client.Reader
 	// NoCrossNamespaceRefs denies access to gates in other namespaces. Namespaces are read and watched only without it.
@@ -72,7 +81,7 @@ type SourceReconciler struct {
 	own ownWrites
 }
 
-// Reconcile evaluates a source's gates, holds or releases it, and sets its condition GatesOpen.
+// Reconcile evaluates a source's gates, holds or releases it, and sets its conditions.
 func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := r.Kind.New()
 	if err := r.Get(ctx, req.NamespacedName, obj); err != nil {
@@ -102,6 +111,9 @@ func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		return settle(err)
 	case wait:
 		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	if restores(gating.loss) && len(gating.passes) == 0 && hold.On(obj).Suspend {
+		r.guard(ctx, obj, gating)
 	}
 	again, err := r.enforce(ctx, obj, gating)
 	switch {
@@ -136,8 +148,10 @@ func settle(err error) (ctrl.Result, error) {
 // enforce holds or releases a source as its gates require.
 func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gating *gating) (again bool, _ error) {
 	switch {
+	case source.IsExternal(obj):
+		return false, r.annotate(ctx, obj.(*source.ExternalArtifact), gating)
 	case hold.On(obj) == gating.claim && (obj.Gated().Spec.Suspend || !gating.claim.Suspend):
-		return false, r.tell(ctx, obj, gating.Evaluation)
+		return false, r.tell(ctx, obj, gating)
 	case gating.claim.Suspend:
 		return r.hold(ctx, obj, gating)
 	default:
@@ -146,14 +160,15 @@ func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gatin
 }
 
 // hold sets GatesOpen to False, which makes the backstop refuse new artifacts, and then suspends the source, which may
-// take long or fail. Each pass does one of the two, so if there are many sources, all are False before any is
+// take long or fail. Each reconciliation does one of the two, so if there are many sources, all are False before any is
 // suspended. The condition has its final text from the start, so a hold takes two writes, and only a failed one changes
 // the text. source-controller does not observe the generation of a new source that is suspended and has no condition,
 // so a client that waits for it would wait forever.
 func (r *SourceReconciler) hold(ctx context.Context, obj source.Source, gating *gating) (again bool, _ error) {
 	announced := !awaitsHold(obj, gating.Reason)
-	if !conditions.IsFalse(obj, gatingv1.GatesOpenCondition) {
-		err := r.patchConditions(ctx, obj, func() { setClosing(obj, gating.Evaluation) })
+	if !conditions.IsFalse(obj, gatingv1.GatesOpenCondition) || conditions.Has(obj, gatingv1.RevisionPassesCondition) ||
+		!equality.Semantic.DeepEqual(conditions.Get(obj, gatingv1.ArtifactLostCondition), gating.loss) {
+		err := r.patchConditions(ctx, obj, func() { setClosing(obj, gating) })
 		if err == nil || apierrors.IsConflict(err) {
 			return err == nil, err
 		}
@@ -168,16 +183,18 @@ func (r *SourceReconciler) hold(ctx context.Context, obj source.Source, gating *
 	return true, nil
 }
 
-// setClosing sets GatesOpen to False, for the generation that the hold will make.
-func setClosing(obj source.Source, evaluation gatingv1.Evaluation) {
+// setClosing sets GatesOpen to False and ends passes, for the generation that the hold will make.
+func setClosing(obj source.Source, gating *gating) {
 	generation := obj.GetGeneration()
 	if !obj.Gated().Spec.Suspend {
 		generation++
 	}
 	apimeta.SetStatusCondition(&obj.Gated().Status.Conditions, metav1.Condition{
-		Type: gatingv1.GatesOpenCondition, Status: metav1.ConditionFalse, Reason: evaluation.Reason, Message: evaluation.Message + gatingv1.NewArtifactsBlocked,
+		Type: gatingv1.GatesOpenCondition, Status: metav1.ConditionFalse, Reason: gating.Reason, Message: gating.Message + effect(obj, gating.Reason),
 		ObservedGeneration: generation,
 	})
+	setPasses(obj, nil)
+	setLoss(obj, gating.loss)
 }
 
 // awaitsHold reports whether setClosing has set GatesOpen to False for a reason, and the hold has not followed yet. If
@@ -188,8 +205,9 @@ func awaitsHold(obj source.Source, reason string) bool {
 		told.ObservedGeneration >= obj.GetGeneration() && !hold.On(obj).Suspend
 }
 
-// letOut releases a source whose gates are open. It sets GatesOpen in the same pass, because the backstop blocks
-// artifacts until then, but only if the source is still the one that was evaluated.
+// letOut releases a source whose gates are open or let a revision pass. It sets the condition in the same
+// reconciliation, because the backstop blocks artifacts until then, but only if the source is still the one that was
+// evaluated.
 func (r *SourceReconciler) letOut(ctx context.Context, obj source.Source, gating *gating) error {
 	evaluated, held := obj.GetGeneration(), hold.On(obj).Suspend
 	if err := r.release(ctx, obj, gating.claim); err != nil {
@@ -199,7 +217,7 @@ func (r *SourceReconciler) letOut(ctx context.Context, obj source.Source, gating
 	if !held && obj.GetGeneration() != evaluated {
 		return r.conflict(obj, errors.New("its spec has changed"))
 	}
-	return r.tell(ctx, obj, gating.Evaluation)
+	return r.tell(ctx, obj, gating)
 }
 
 // release changes the claim on a source to one that does not suspend it.
@@ -222,7 +240,15 @@ func (r *SourceReconciler) letGo(ctx context.Context, obj source.Source) error {
 	if err := r.release(ctx, obj, hold.Claim{}); err != nil {
 		return r.failed(ctx, obj, evaluation, gatingv1.ReleaseFailedReason, err)
 	}
-	if err := r.patchConditions(ctx, obj, func() { conditions.Delete(obj, gatingv1.GatesOpenCondition) }); err != nil {
+	if source.IsExternal(obj) { // its condition is an annotation
+		if err := r.removeAnnotations(ctx, obj); err != nil {
+			return err
+		}
+	} else if err := r.patchConditions(ctx, obj, func() {
+		conditions.Delete(obj, gatingv1.GatesOpenCondition)
+		setPasses(obj, nil)
+		setLoss(obj, nil)
+	}); err != nil {
 		return err
 	}
 	if held {
@@ -237,7 +263,7 @@ func (r *SourceReconciler) failed(ctx context.Context, obj source.Source, evalua
 		return err
 	}
 	evaluation = but(evaluation, reason, plaintext.Cut(err.Error(), longestError))
-	notTold := r.tell(ctx, obj, evaluation)
+	notTold := r.tell(ctx, obj, &gating{Evaluation: evaluation, loss: conditions.Get(obj, gatingv1.ArtifactLostCondition)})
 	if notTold != nil {
 		r.announce(ctx, obj, evaluation)
 	}
@@ -255,19 +281,26 @@ func but(evaluation gatingv1.Evaluation, reason, message string) gatingv1.Evalua
 // longestError limits, in characters, how much of an error is quoted. Admission webhooks may return any text.
 const longestError = 1000
 
-// tell sets the condition GatesOpen and emits an event if it changed. It triggers source-controller if the gates are
-// open and an artifact was refused before.
-func (r *SourceReconciler) tell(ctx context.Context, obj source.Source, evaluation gatingv1.Evaluation) error {
-	status, message, artifact := metav1.ConditionFalse, evaluation.Message+blockedBy(obj), blockedArtifact(obj)
-	if evaluation.Open {
-		status, message, artifact = metav1.ConditionTrue, evaluation.Message, ""
+// tell sets the conditions of gate-controller and emits events if they changed. It triggers source-controller if the
+// gates are open, or let a revision pass, and that artifact was refused before.
+func (r *SourceReconciler) tell(ctx context.Context, obj source.Source, gating *gating) error {
+	evaluation, arrived := gating.Evaluation, storedPass(obj, gating.passes)
+	artifact := ""
+	if !evaluation.Open && !arrived {
+		artifact = blockedArtifact(obj)
 	}
-	before := conditions.Get(obj, gatingv1.GatesOpenCondition)
+	status, message := metav1.ConditionFalse, evaluation.Message+blockedBy(artifact, obj, gating)
+	if evaluation.Open {
+		status, message = metav1.ConditionTrue, evaluation.Message
+	}
+	before, passedBefore := conditions.Get(obj, gatingv1.GatesOpenCondition), conditions.Get(obj, gatingv1.RevisionPassesCondition)
 	if err := r.patchConditions(ctx, obj, func() {
 		conditions.Set(obj, &metav1.Condition{
 			Type: gatingv1.GatesOpenCondition, Status: status, Reason: evaluation.Reason, Message: message,
 			ObservedGeneration: obj.GetGeneration(),
 		})
+		setPasses(obj, gating.passes)
+		setLoss(obj, gating.loss)
 	}); err != nil {
 		return err
 	}
@@ -277,21 +310,30 @@ func (r *SourceReconciler) tell(ctx context.Context, obj source.Source, evaluati
 		r.announce(ctx, obj, evaluation)
 	}
 	if artifact != "" && !strings.Contains(before.Message, artifact) {
-		r.announceBlocked(obj, artifact, evaluation)
+		r.announceBlocked(obj, artifact, gating)
 	}
-	if !evaluation.Open {
-		return nil
+	r.announcePasses(ctx, obj, passedBefore, gating.passes, evaluation)
+	switch {
+	case evaluation.Open:
+		return r.wake(ctx, obj, before)
+	case arrived:
+		return r.wake(ctx, obj, passedBefore)
 	}
-	return r.wake(ctx, obj, before)
+	return nil
 }
 
-// patchConditions changes GatesOpen. The list of conditions is atomic in the API, so server-side apply would take over
-// those of source-controller. fluxcd/pkg/runtime/patch would read the source again, and could report on a generation
-// that was not evaluated.
+// ownConditions are the conditions that gate-controller sets on sources.
+var ownConditions = [...]string{gatingv1.GatesOpenCondition, gatingv1.RevisionPassesCondition, gatingv1.ArtifactLostCondition}
+
+// patchConditions changes the conditions of gate-controller. The list of conditions is atomic in the API, so
+// server-side apply would take over those of source-controller. fluxcd/pkg/runtime/patch would read the source again,
+// and could report on a generation that was not evaluated.
 func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Source, change func()) error {
 	before := obj.DeepCopyObject().(source.Source)
 	change()
-	if equality.Semantic.DeepEqual(conditions.Get(before, gatingv1.GatesOpenCondition), conditions.Get(obj, gatingv1.GatesOpenCondition)) {
+	if !slices.ContainsFunc(ownConditions[:], func(name string) bool {
+		return !equality.Semantic.DeepEqual(conditions.Get(before, name), conditions.Get(obj, name))
+	}) {
 		return nil
 	}
 	patch, err := conditionPatch(before, obj)
@@ -303,21 +345,23 @@ func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Sourc
 		// A test operation of the patch failed.
 		return r.conflict(obj, err)
 	}
+	if err == nil {
+		r.announceLoss(before, obj)
+	}
 	return err
 }
 
 // conflict returns the error for a source that has changed since it was read.
 func (r *SourceReconciler) conflict(obj source.Source, why error) error {
-	return apierrors.NewConflict(schema.GroupResource{Group: gatingv1.SourceGroupVersion.Group, Resource: r.Kind.Name}, obj.GetName(), why)
+	return apierrors.NewConflict(schema.GroupResource{Group: r.Kind.Group, Resource: r.Kind.Name}, obj.GetName(), why)
 }
 
-// conditionPatch replaces or removes GatesOpen by its index in the list, if it is still there and the source still has
-// the generation that was evaluated. So it does not conflict with source-controller, which writes the status after each
-// hold and release. If there is no GatesOpen yet, the whole list is written, if no one else has written the source.
+// conditionPatch replaces or removes the conditions by their index in the list, if they are still there and the source
+// still has the generation that was evaluated. So it does not conflict with source-controller, which writes the status
+// after each hold and release. If there is no GatesOpen yet, the whole list is written, if no one else has written the
+// source.
 func conditionPatch(before, after source.Source) (client.Patch, error) {
-	is := func(condition metav1.Condition) bool { return condition.Type == gatingv1.GatesOpenCondition }
-	place := slices.IndexFunc(before.GetConditions(), is)
-	if place < 0 {
+	if !conditions.Has(before, gatingv1.GatesOpenCondition) {
 		return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), nil
 	}
 	type operation struct {
@@ -325,18 +369,32 @@ func conditionPatch(before, after source.Source) (client.Patch, error) {
 		Path  string `json:"path"`
 		Value any    `json:"value,omitempty"`
 	}
-	path := fmt.Sprintf("/status/conditions/%d", place)
+	const list = "/status/conditions/"
 	operations := []operation{
 		{Op: "test", Path: "/metadata/uid", Value: before.GetUID()},
 		{Op: "test", Path: "/metadata/generation", Value: before.GetGeneration()},
-		{Op: "test", Path: path + "/type", Value: gatingv1.GatesOpenCondition},
 	}
-	if now := conditions.Get(after, gatingv1.GatesOpenCondition); now != nil {
-		operations = append(operations, operation{Op: "replace", Path: path, Value: now})
-	} else {
-		operations = append(operations, operation{Op: "remove", Path: path})
+	var removed, added []operation
+	// The last ones first: a removal moves those after it.
+	for place, condition := range slices.Backward(before.GetConditions()) {
+		if !slices.Contains(ownConditions[:], condition.Type) {
+			continue
+		}
+		path := list + strconv.Itoa(place)
+		operations = append(operations, operation{Op: "test", Path: path + "/type", Value: condition.Type})
+		switch now := conditions.Get(after, condition.Type); {
+		case now == nil:
+			removed = append(removed, operation{Op: "remove", Path: path})
+		case *now != condition:
+			operations = append(operations, operation{Op: "replace", Path: path, Value: now})
+		}
 	}
-	patch, err := json.Marshal(operations)
+	for _, name := range ownConditions {
+		if now := conditions.Get(after, name); now != nil && !conditions.Has(before, name) {
+			added = append(added, operation{Op: "add", Path: list + "-", Value: now})
+		}
+	}
+	patch, err := json.Marshal(slices.Concat(operations, removed, added))
 	return client.RawPatch(types.JSONPatchType, patch), err
 }
 

@@ -69,6 +69,28 @@ func TestAHoldThatIsRefused(t *testing.T) {
 	w.Expect(w.events.Events).To(Receive(Equal("Normal GateClosed held: gate freeze is closed")))
 }
 
+func TestAnImageUpdateAutomationIsSuspendedAndNothingElse(t *testing.T) {
+	freeze := gate("freeze", true)
+	automation := &source.ImageUpdateAutomation{}
+	automation.Namespace, automation.Name, automation.UID, automation.Generation = "default", "app", "automation", 1
+	automation.Annotations = map[string]string{gatingv1.GatesAnnotation: "freeze"}
+	automation.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
+	w := newWorld(t, freeze, automation)
+	w.beforeApply = func() error { return errRefused }
+	message := func() string { return conditions.GetMessage(automation, gatingv1.GatesOpenCondition) }
+	w.Expect(w.tryReconcile(t, automation)).To(MatchError(errRefused))
+	w.Expect(message()).To(Equal("setting spec.suspend failed: admission webhook denied the request; gate freeze is closed; image updates are not suspended"))
+
+	w.beforeApply = nil
+	w.Expect(w.reconcile(t, automation).Gated().Spec.Suspend).To(BeTrue())
+	w.Expect(message()).To(Equal("gate freeze is closed; image updates are suspended"))
+
+	w.edit(t, freeze, func() { freeze.Spec.Closed = false })
+	w.Expect(w.reconcile(t, automation).Gated().Spec.Suspend).To(BeFalse())
+	w.Expect(message()).To(Equal("gate freeze is open"))
+	w.Expect(automation.Annotations).NotTo(HaveKey(meta.ReconcileRequestAnnotation), "the release itself triggers its controller")
+}
+
 func TestANewSourceHasItsConditionBeforeItIsSuspended(t *testing.T) {
 	chart := chart()
 	chart.Annotations = map[string]string{gatingv1.GatesAnnotation: "freeze"}

@@ -40,7 +40,7 @@ const waker = "gate-controller-wake"
 // Otherwise source-controller would wait up to 15 minutes after refusals, because a changed condition does not trigger
 // it. before is the previous condition GatesOpen.
 func (r *SourceReconciler) wake(ctx context.Context, obj source.Source, before *metav1.Condition) error {
-	if obj.Gated().Spec.Suspend || !finished(obj) || !wasRefused(obj, !isOpenFor(before, obj.GetGeneration())) {
+	if source.CommitsImages(obj) || obj.Gated().Spec.Suspend || !finished(obj) || !wasRefused(obj, !isOpenFor(before, obj.GetGeneration())) {
 		return nil
 	}
 	asleep := obj.DeepCopyObject().(source.Source)
@@ -83,9 +83,14 @@ func wasRefused(obj source.Source, opened bool) bool {
 
 // published reports whether the conditions name the artifact in the status.
 func published(status source.Status) bool {
-	// Its message names the revision.
 	stored := apimeta.FindStatusCondition(status.Conditions, sourcev1.ArtifactInStorageCondition)
-	return status.Artifact != nil && stored != nil && strings.Contains(stored.Message, status.Artifact.Revision)
+	return status.Artifact != nil && stored != nil && names(stored.Message, status.Artifact.Revision)
+}
+
+// names reports whether a message of source-controller names a revision. It puts revisions in quotes. A digest alone
+// names every revision that ends with it.
+func names(message, revision string) bool {
+	return strings.Contains(message, "'"+revision+"'") || strings.Contains(message, "@"+revision+"'")
 }
 
 // isOpenFor reports whether a condition GatesOpen is True for a generation.

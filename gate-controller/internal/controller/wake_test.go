@@ -52,6 +52,7 @@ func TestSourceControllerIsWoken(t *testing.T) {
 		{"when its artifact of this generation was refused", false, 4, "", []metav1.Condition{ready, stored("v2")}, true},
 		{"when it was refused a new artifact of a revision that has one", false, 4, "", []metav1.Condition{ready, stored("v1")}, true},
 		{"when it was refused a later artifact of this generation", false, 5, "", []metav1.Condition{ready, stored("v2")}, true},
+		{"when it was refused a revision that begins like the one it has", false, 5, "", []metav1.Condition{ready, stored("v10")}, true},
 		{"when nobody knows what it has stored", false, 5, "", []metav1.Condition{ready}, true},
 		{"when somebody has woken it too early", false, 4, asked, []metav1.Condition{ready, stored("v2")}, true},
 		{"when the gates were found open before, and nobody was there to wake it", false, 4, "", []metav1.Condition{ready, stored("v2"), open}, true},

@@ -18,18 +18,23 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kuberecorder "k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +54,8 @@ type world struct {
 	beforeApply func() error
 	// cached, if set, changes a source that was read to what an outdated cache would return, or returns an error.
 	cached func(source.Source) error
+	// backstop is the answer to a new artifact.
+	backstop error
 	// neverOpen fails the test if a source gets GatesOpen=True.
 	neverOpen bool
 	// again is when a source that was left unchanged is reconciled again. It is 0 if only an event triggers that.
@@ -70,10 +77,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	mapper := apimeta.NewDefaultRESTMapper(nil)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithReturnManagedFields().WithObjects(objects...)
 	for _, kind := range source.Kinds {
-		mapper.Add(gatingv1.SourceGroupVersion.WithKind(kind.Name), apimeta.RESTScopeNamespace)
+		mapper.Add(kind.WithKind(kind.Name), apimeta.RESTScopeNamespace)
 		builder.WithStatusSubresource(kind.New()).WithObjects(crd(definitionOf(kind)))
 	}
-	w := &world{WithT: g, now: time.Now, events: kuberecorder.NewFakeRecorder(100)}
+	w := &world{WithT: g, now: time.Now, backstop: errors.New("denied request: new artifact blocked: gate default/freeze is closed"), events: kuberecorder.NewFakeRecorder(100)}
 	w.Client = builder.WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			w.requests = append(w.requests, "apply")
@@ -90,6 +97,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 			w.requests = append(w.requests, "patch "+subresource)
+			if slices.Contains(options, client.SubResourcePatchOption(client.DryRunAll)) {
+				return w.backstop
+			}
 			err := c.SubResource(subresource).Patch(ctx, obj, patch, options...)
 			g.Expect(w.neverOpen && conditions.IsTrue(obj.(source.Source), gatingv1.GatesOpenCondition)).To(BeFalse())
 			return err
@@ -105,12 +115,20 @@ type applied interface {
 	UnstructuredContent() map[string]any
 }
 
-// apply increments the generation of a source if it changes spec.suspend, as the API server does.
+// apply increments the generation of a source if it changes spec.suspend, and refuses too many annotations, as the API
+// server does.
 func apply(ctx context.Context, c client.Client, obj applied, options ...client.ApplyOption) error {
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
 	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), stored); err != nil {
 		return err
+	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, stored.GetAnnotations())
+	delete(annotations, gatingv1.GatesOpenAnnotation)
+	maps.Copy(annotations, obj.GetAnnotations())
+	if err := validation.ValidateAnnotationsSize(annotations); err != nil {
+		return apierrors.NewInvalid(stored.GroupVersionKind().GroupKind(), stored.GetName(), field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", validation.TotalAnnotationSizeLimitB)})
 	}
 	before, _, _ := unstructured.NestedBool(stored.Object, "spec", "suspend")
 	if err := c.Apply(ctx, obj, options...); err != nil {
@@ -130,7 +148,7 @@ func apply(ctx context.Context, c client.Client, obj applied, options ...client.
 
 // definitionOf returns the name of a kind's CRD.
 func definitionOf(kind source.Kind) string {
-	resource, _ := apimeta.UnsafeGuessKindToResource(gatingv1.SourceGroupVersion.WithKind(kind.Name))
+	resource, _ := apimeta.UnsafeGuessKindToResource(kind.WithKind(kind.Name))
 	return resource.GroupResource().String()
 }
 
@@ -179,7 +197,7 @@ func (w *world) reconciler(t *testing.T, obj source.Source) *SourceReconciler {
 		return err == nil && gvk.Kind == kind.Name
 	})]
 	return &SourceReconciler{
-		Client: outdated{w.Client, w.cached}, Live: live{w}, Kind: kind, Selector: labels.Everything(), NoCrossNamespaceRefs: true, Now: w.now,
+		Client: outdated{w.Client, w.cached}, Live: live{w}, Kind: kind, Kinds: source.Kinds, Selector: labels.Everything(), NoCrossNamespaceRefs: true, Now: w.now,
 		Announcer: announce.To(w.Scheme(), w.events, &kuberecorder.FakeRecorder{}),
 	}
 }

@@ -22,6 +22,7 @@ package hold
 
 import (
 	"context"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,16 +41,25 @@ var (
 	suspendPath   = fieldpath.MakePathOrDie("spec", "suspend")
 	inheritedPath = fieldpath.MakePathOrDie("metadata", "annotations", gatingv1.InheritedGatesAnnotation)
 	gatedByPath   = fieldpath.MakePathOrDie("metadata", "annotations", gatingv1.GatedByAnnotation)
+	openForPath   = fieldpath.MakePathOrDie("metadata", "annotations", gatingv1.OpenForAnnotation)
+	gatesOpenPath = fieldpath.MakePathOrDie("metadata", "annotations", gatingv1.GatesOpenAnnotation)
 )
+
+// NotOpen is the value of OpenForAnnotation while the gates are not open. It is never OpenFor an object. Without it, a
+// value that someone else owns too would remain after the gates closed.
+const NotOpen = "-"
 
 // Claim is Sluice's ownership of a source's fields.
 type Claim struct {
-	// Suspend is the hold: Manager has set spec.suspend to true.
+	// Suspend is the hold: Manager has set spec.suspend to true. An ExternalArtifact does not have that field. It is held
+	// while OpenFor is NotOpen or absent.
 	Suspend bool
 	// Inherited is the value of InheritedGatesAnnotation.
 	Inherited string
 	// BySpec reports whether GatedByAnnotation is set.
 	BySpec bool
+	// OpenFor and GatesOpen are the values of OpenForAnnotation and GatesOpenAnnotation.
+	OpenFor, GatesOpen string
 }
 
 // On returns the claim on a source.
@@ -65,8 +75,18 @@ func On(source client.Object) Claim {
 		}
 		claim.Suspend = fields.Has(suspendPath)
 		claim.BySpec = fields.Has(gatedByPath)
+		annotations := source.GetAnnotations()
 		if fields.Has(inheritedPath) {
-			claim.Inherited = source.GetAnnotations()[gatingv1.InheritedGatesAnnotation]
+			claim.Inherited = annotations[gatingv1.InheritedGatesAnnotation]
+		}
+		if fields.Has(openForPath) {
+			claim.OpenFor = annotations[gatingv1.OpenForAnnotation]
+		}
+		if fields.Has(gatesOpenPath) {
+			claim.GatesOpen = annotations[gatingv1.GatesOpenAnnotation]
+		}
+		if claim.OpenFor != "" || claim.GatesOpen != "" {
+			claim.Suspend = claim.OpenFor == "" || claim.OpenFor == NotOpen
 		}
 	}
 	return claim
@@ -88,17 +108,19 @@ func Apply(ctx context.Context, c client.Client, source client.Object, claim Cla
 	if On(source).Suspend && !claim.Suspend {
 		wanted.SetResourceVersion(source.GetResourceVersion())
 	}
-	annotations := map[string]string{}
-	if claim.Inherited != "" {
-		annotations[gatingv1.InheritedGatesAnnotation] = claim.Inherited
+	annotations := map[string]string{
+		gatingv1.InheritedGatesAnnotation: claim.Inherited,
+		gatingv1.OpenForAnnotation:        claim.OpenFor,
+		gatingv1.GatesOpenAnnotation:      claim.GatesOpen,
 	}
 	if claim.BySpec {
 		annotations[gatingv1.GatedByAnnotation] = gatingv1.GatedBySpec
 	}
+	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 	if len(annotations) > 0 {
 		wanted.SetAnnotations(annotations)
 	}
-	if claim.Suspend {
+	if claim.Suspend && kind.Kind != gatingv1.ExternalArtifactKind {
 		wanted.Object["spec"] = map[string]any{"suspend": true}
 	}
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(Manager), client.ForceOwnership)

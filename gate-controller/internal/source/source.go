@@ -20,10 +20,14 @@ limitations under the License.
 package source
 
 import (
+	"encoding/json"
+
 	"github.com/fluxcd/pkg/runtime/conditions"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -32,6 +36,7 @@ import (
 // Kind is one of the kinds of sources that gates can hold.
 // +kubebuilder:object:generate=false
 type Kind struct {
+	schema.GroupVersion
 	// Name of the kind.
 	Name string
 	// New returns an empty source of the kind, and NewList an empty list.
@@ -40,23 +45,46 @@ type Kind struct {
 }
 
 // HelmCharts is the kind that inherits the gates of its HelmRepository.
-var HelmCharts = Kind{gatingv1.HelmChartKind, func() Source { return &HelmChart{} }, func() client.ObjectList { return &HelmChartList{} }}
+var HelmCharts = Kind{gatingv1.SourceGroupVersion, gatingv1.HelmChartKind, func() Source { return &HelmChart{} }, func() client.ObjectList { return &HelmChartList{} }}
 
 // Kinds are all kinds that gates can hold.
 var Kinds = []Kind{
-	{gatingv1.GitRepositoryKind, func() Source { return &GitRepository{} }, func() client.ObjectList { return &GitRepositoryList{} }},
-	{gatingv1.OCIRepositoryKind, func() Source { return &OCIRepository{} }, func() client.ObjectList { return &OCIRepositoryList{} }},
-	{gatingv1.BucketKind, func() Source { return &Bucket{} }, func() client.ObjectList { return &BucketList{} }},
-	{gatingv1.HelmRepositoryKind, func() Source { return &HelmRepository{} }, func() client.ObjectList { return &HelmRepositoryList{} }},
+	{gatingv1.SourceGroupVersion, gatingv1.GitRepositoryKind, func() Source { return &GitRepository{} }, func() client.ObjectList { return &GitRepositoryList{} }},
+	{gatingv1.SourceGroupVersion, gatingv1.OCIRepositoryKind, func() Source { return &OCIRepository{} }, func() client.ObjectList { return &OCIRepositoryList{} }},
+	{gatingv1.SourceGroupVersion, gatingv1.BucketKind, func() Source { return &Bucket{} }, func() client.ObjectList { return &BucketList{} }},
+	{gatingv1.SourceGroupVersion, gatingv1.HelmRepositoryKind, func() Source { return &HelmRepository{} }, func() client.ObjectList { return &HelmRepositoryList{} }},
 	HelmCharts,
+	{gatingv1.SourceGroupVersion, gatingv1.ExternalArtifactKind, func() Source { return &ExternalArtifact{} }, func() client.ObjectList { return &ExternalArtifactList{} }},
+	{gatingv1.ImageGroupVersion, gatingv1.ImageUpdateAutomationKind, func() Source { return &ImageUpdateAutomation{} }, func() client.ObjectList { return &ImageUpdateAutomationList{} }},
 }
 
-// AddToScheme adds the sources to a scheme, in place of source-controller's own types.
+// KindsOf returns the kinds without those that are optional in Flux and that the cluster does not serve.
+func KindsOf(mapper meta.RESTMapper) ([]Kind, error) {
+	var kinds []Kind
+	for _, kind := range Kinds {
+		_, err := mapper.RESTMapping(kind.WithKind(kind.Name).GroupKind(), kind.Version)
+		switch {
+		case err == nil || !kind.optional():
+			kinds = append(kinds, kind)
+		case !meta.IsNoMatchError(err):
+			return nil, err
+		}
+	}
+	return kinds, nil
+}
+
+// optional reports whether Flux may be installed without the kind.
+func (k Kind) optional() bool {
+	return k.Name == gatingv1.ImageUpdateAutomationKind || k.Name == gatingv1.ExternalArtifactKind
+}
+
+// AddToScheme adds the kinds to a scheme, in place of Flux's own types.
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, kind := range Kinds {
-		scheme.AddKnownTypes(gatingv1.SourceGroupVersion, kind.New(), kind.NewList())
+		scheme.AddKnownTypes(kind.GroupVersion, kind.New(), kind.NewList())
 	}
 	metav1.AddToGroupVersion(scheme, gatingv1.SourceGroupVersion)
+	metav1.AddToGroupVersion(scheme, gatingv1.ImageGroupVersion)
 	return nil
 }
 
@@ -84,17 +112,19 @@ type Spec struct {
 	Suspend bool `json:"suspend,omitempty"`
 	// Type of a HelmRepository is 'default' or 'oci'.
 	Type string `json:"type,omitempty"`
-	// SourceRef names the source of a HelmChart.
+	// SourceRef names the source of a HelmChart, and the generator of an ExternalArtifact.
 	SourceRef *Reference `json:"sourceRef,omitempty"`
 }
 
-// Reference names another source in the same namespace.
+// Reference names another object in the same namespace.
 type Reference struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
 }
 
-// Status is the part of a source's status that gate-controller reads. It writes only the condition GatesOpen.
+// Status is the part of a source's status that gate-controller reads. It writes only the conditions GatesOpen and
+// RevisionPasses.
 type Status struct {
 	ObservedGeneration     int64              `json:"observedGeneration,omitempty"`
 	LastHandledReconcileAt string             `json:"lastHandledReconcileAt,omitempty"`
@@ -105,6 +135,8 @@ type Status struct {
 // Artifact is the part of a source's artifact that gate-controller reads.
 type Artifact struct {
 	Revision string `json:"revision"`
+	Digest   string `json:"digest,omitempty"`
+	URL      string `json:"url"`
 }
 
 // Gated returns the body. The kinds embed Body, so this makes each of them a Source.
@@ -131,6 +163,18 @@ func References(source Source) (*gatingv1.GateReferences, error) {
 func HasNoArtifact(source Source) bool {
 	_, isRepository := source.(*HelmRepository)
 	return isRepository && source.Gated().Spec.Type == sourcev1.HelmRepositoryTypeOCI
+}
+
+// CommitsImages reports whether the source is an ImageUpdateAutomation, which commits to Git and publishes no artifact.
+func CommitsImages(source Source) bool {
+	_, commits := source.(*ImageUpdateAutomation)
+	return commits
+}
+
+// IsExternal reports whether the source is an ExternalArtifact, whose gates are reported in annotations.
+func IsExternal(source Source) bool {
+	_, external := source.(*ExternalArtifact)
+	return external
 }
 
 // HelmRepositoryOf returns the name of a HelmChart's HelmRepository. It is empty for all other sources.
@@ -220,4 +264,55 @@ type HelmChartList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []HelmChart `json:"items"`
+}
+
+// ExternalArtifact is Flux's ExternalArtifact.
+// +kubebuilder:object:root=true
+type ExternalArtifact struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Body              `json:",inline"`
+}
+
+// GetConditions returns the condition GatesOpen, which is in an annotation.
+func (a *ExternalArtifact) GetConditions() []metav1.Condition {
+	if condition := gatingv1.GatesOpenFromAnnotations(a.Annotations); condition != nil {
+		return []metav1.Condition{*condition}
+	}
+	return nil
+}
+
+// SetConditions writes the condition GatesOpen into its annotation. It ignores others.
+func (a *ExternalArtifact) SetConditions(conditions []metav1.Condition) {
+	delete(a.Annotations, gatingv1.GatesOpenAnnotation)
+	condition := meta.FindStatusCondition(conditions, gatingv1.GatesOpenCondition)
+	if condition == nil {
+		return
+	}
+	text, _ := json.Marshal(condition) // a struct of strings and a time
+	metav1.SetMetaDataAnnotation(&a.ObjectMeta, gatingv1.GatesOpenAnnotation, string(text))
+}
+
+// ExternalArtifactList is a list of ExternalArtifacts.
+// +kubebuilder:object:root=true
+type ExternalArtifactList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ExternalArtifact `json:"items"`
+}
+
+// ImageUpdateAutomation is Flux's ImageUpdateAutomation. It has no artifact.
+// +kubebuilder:object:root=true
+type ImageUpdateAutomation struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Body              `json:",inline"`
+}
+
+// ImageUpdateAutomationList is a list of ImageUpdateAutomations.
+// +kubebuilder:object:root=true
+type ImageUpdateAutomationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ImageUpdateAutomation `json:"items"`
 }

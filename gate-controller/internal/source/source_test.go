@@ -27,37 +27,61 @@ import (
 	"strings"
 	"testing"
 
+	imagev1 "github.com/fluxcd/image-automation-controller/api/v1"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 )
 
-// fluxTypes are source-controller's own types of these kinds.
+// fluxTypes are Flux's own types of these kinds.
 var fluxTypes = map[string]reflect.Type{
 	sourcev1.GitRepositoryKind:  reflect.TypeFor[sourcev1.GitRepository](),
 	sourcev1.OCIRepositoryKind:  reflect.TypeFor[sourcev1.OCIRepository](),
 	sourcev1.BucketKind:         reflect.TypeFor[sourcev1.Bucket](),
 	sourcev1.HelmRepositoryKind: reflect.TypeFor[sourcev1.HelmRepository](),
 	sourcev1.HelmChartKind:      reflect.TypeFor[sourcev1.HelmChart](),
+
+	sourcev1.ExternalArtifactKind:     reflect.TypeFor[sourcev1.ExternalArtifact](),
+	imagev1.ImageUpdateAutomationKind: reflect.TypeFor[imagev1.ImageUpdateAutomation](),
 }
 
 func TestTheKindsAreThoseOfFlux(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(gatingv1.SourceGroupVersion).To(Equal(sourcev1.GroupVersion))
-	var names []string
+	g.Expect(gatingv1.ImageGroupVersion).To(Equal(imagev1.GroupVersion))
+	var kinds []schema.GroupVersionKind
 	for _, kind := range Kinds {
-		names = append(names, kind.Name)
+		kinds = append(kinds, kind.WithKind(kind.Name))
 		g.Expect(fluxTypes).To(HaveKey(kind.Name))
 		g.Expect(reflect.TypeOf(kind.New()).Elem().Name()).To(Equal(kind.Name))
 		g.Expect(reflect.TypeOf(kind.NewList()).Elem().Name()).To(Equal(kind.Name + "List"))
 	}
-	g.Expect(names).To(Equal(gatingv1.SourceKinds))
-	g.Expect(names).To(HaveLen(len(fluxTypes)))
+	g.Expect(kinds).To(Equal(gatingv1.HeldKinds()))
+	g.Expect(kinds).To(HaveLen(len(fluxTypes)))
+}
+
+func TestExternalArtifactsAndImageUpdateAutomationsMayBeMissing(t *testing.T) {
+	g := NewWithT(t)
+	mapper := apimeta.NewDefaultRESTMapper(nil)
+	names := func() []string {
+		kinds, err := KindsOf(mapper)
+		g.Expect(err).NotTo(HaveOccurred())
+		var names []string
+		for _, kind := range kinds {
+			names = append(names, kind.Name)
+		}
+		return names
+	}
+	g.Expect(names()).To(Equal(gatingv1.SourceKinds))
+	mapper.Add(imagev1.GroupVersion.WithKind(imagev1.ImageUpdateAutomationKind), apimeta.RESTScopeNamespace)
+	mapper.Add(sourcev1.GroupVersion.WithKind(sourcev1.ExternalArtifactKind), apimeta.RESTScopeNamespace)
+	g.Expect(names()).To(Equal(append(slices.Clone(gatingv1.SourceKinds), sourcev1.ExternalArtifactKind, imagev1.ImageUpdateAutomationKind)))
 }
 
 // The manifests name the kinds in lists. Each list must have all of them.
@@ -85,6 +109,8 @@ func TestTheInstallKnowsTheKinds(t *testing.T) {
 		}
 	}
 	g.Expect(lists).To(HaveLen(6))
+	g.Expect(lists["rights to buckets"]).To(ContainElement("externalartifacts"), "without their status")
+	lists["rights to buckets"] = slices.DeleteFunc(lists["rights to buckets"], func(name string) bool { return name == "externalartifacts" })
 	for where, list := range lists {
 		var names []any
 		for _, name := range list {
@@ -104,6 +130,21 @@ func TestTheInstallKnowsTheKinds(t *testing.T) {
 	for _, resource := range resources() {
 		g.Expect(resource + "." + sourcev1.GroupVersion.Group).To(MatchRegexp("^(?:" + component.Patches[0].Target.Name + ")$"))
 	}
+}
+
+// A policy can't refer to the variables of another one, so the backstop repeats them.
+func TestThePoliciesOfTheBackstopAgree(t *testing.T) {
+	expressions := map[string]string{}
+	for _, policy := range decode[admissionregistrationv1.ValidatingAdmissionPolicy](t, "gate-controller/backstop.yaml") {
+		for _, variable := range policy.Spec.Variables {
+			first, repeated := expressions[variable.Name]
+			expressions[variable.Name] = variable.Expression
+			if repeated {
+				NewWithT(t).Expect(variable.Expression).To(Equal(first), policy.Name+" repeats "+variable.Name)
+			}
+		}
+	}
+	NewWithT(t).Expect(expressions).To(HaveKey("passes"))
 }
 
 // resources are the names of the kinds in API paths.
@@ -149,6 +190,9 @@ func TestEachViewHasTheFieldsOfFluxsType(t *testing.T) {
 		sourcev1.BucketKind:         {gates, ofHelm, ofCharts},
 		sourcev1.HelmRepositoryKind: {gates, ofCharts},
 		sourcev1.HelmChartKind:      {gates, ofHelm, mayBeLeft},
+
+		sourcev1.ExternalArtifactKind:     {gates, "spec.suspend is not in it", ofHelm, "status.observedGeneration is not in it", "status.lastHandledReconcileAt is not in it"},
+		imagev1.ImageUpdateAutomationKind: {gates, ofHelm, mayBeLeft, "status.artifact is not in it"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			for _, of := range Kinds {
