@@ -114,10 +114,13 @@ func run(ctx context.Context, opts options) error {
 	mgr, err := opts.New(controllerName, fluxclient.GetConfigOrDie(opts.Client), ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
+			// A write without managed fields leaves them as they are.
+			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
+				// The managed fields of a Gate tell who turned it.
+				&gatingv1.Gate{}:                 {Transform: func(gate any) (any, error) { return gate, nil }},
 				&pipelinesv1.Pipeline{}:          {Label: selector},
 				&pipelinesv1.PromotionApproval{}: {Transform: controller.TrimApproval},
-				&notificationv1.Alert{}:          {Transform: cache.TransformStripManagedFields()},
 			},
 		},
 	})

@@ -192,8 +192,9 @@ func (r *PipelineReconciler) write(ctx context.Context, pipeline *pipelinesv1.Pi
 		return nil
 	}
 	before := pipeline.Status
+	// The response is decoded into the copy, and the plan's status shares parts with the Pipeline's.
 	changed := pipeline.DeepCopy()
-	changed.Status = status
+	status.DeepCopyInto(&changed.Status)
 	if err := r.Status().Update(ctx, changed); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}

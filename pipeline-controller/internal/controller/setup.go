@@ -18,8 +18,10 @@ package controller
 
 import (
 	"context"
+	"time"
 
 	notificationv1 "github.com/fluxcd/notification-controller/api/v1beta3"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -85,9 +87,13 @@ func (r *PipelineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Mana
 	return b.Complete(r)
 }
 
-// gateTurned filters updates of a Gate: that it was opened or closed, and changes of the reason for it.
+// gateTurned filters updates of a Gate: that it was opened or closed, and changes of the reason for it or of the
+// revisions that may pass. At the zero time, no pass has expired, so all are compared.
 func gateTurned() predicate.Predicate {
-	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{})
+	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{}, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*gatingv1.Gate), e.ObjectNew.(*gatingv1.Gate)
+		return !equality.Semantic.DeepEqual(before.Passing(time.Time{}), after.Passing(time.Time{}))
+	}})
 }
 
 // specChanged filters updates that change an object's spec. (GenerationChangedPredicate misses one: if an object was

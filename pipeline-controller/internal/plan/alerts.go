@@ -35,11 +35,11 @@ func NotificationMessage(pipeline types.NamespacedName, env, revision string) st
 	return fmt.Sprintf("Promote pipeline %s to %s with version %s", pipeline, env, revision)
 }
 
-// unheard returns the environments that are promoted by notification, and for whose event there is no Alert. It returns
-// none if Alerts can't be read.
-func (p *planner) unheard() []string {
+// unheard warns of environments that are promoted by notification, and for whose event there is no Alert. It returns ""
+// if there are none, or if Alerts can't be read.
+func (p *planner) unheard() string {
 	if p.Alerts == nil {
-		return nil
+		return ""
 	}
 	var unheard []string
 	for env := range p.pipeline.PromotedEnvironments() {
@@ -48,11 +48,14 @@ func (p *planner) unheard() []string {
 		}
 		name := types.NamespacedName{Namespace: p.pipeline.Namespace, Name: p.pipeline.Name}
 		message := NotificationMessage(name, env.Name, p.pipeline.Status.Revision)
-		if !slices.ContainsFunc(p.Alerts.Items, func(alert notificationv1.Alert) bool { return takes(&alert, p.pipeline, message) }) {
+		if !slices.ContainsFunc(p.Alerts.Items, func(alert notificationv1.Alert) bool { return takes(&alert, &p.pipeline, message) }) {
 			unheard = append(unheard, env.Name)
 		}
 	}
-	return unheard
+	if len(unheard) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no Alert matches the notifications for %s: create an Alert for this Pipeline", strings.Join(unheard, ", "))
 }
 
 // takes reports whether notification-controller dispatches an event about the Pipeline for the Alert.
@@ -81,10 +84,4 @@ func selects(alert *notificationv1.Alert, pipeline *pipelinesv1.Pipeline) bool {
 		}
 	}
 	return false
-}
-
-// describeUnheard warns of notifications that nobody receives.
-func describeUnheard(unheard []string) standing {
-	return standing{reason: pipelinesv1.NoAlertReason, message: fmt.Sprintf("no Alert matches the notifications for %s: "+
-		"create an Alert for this Pipeline", strings.Join(unheard, ", "))}
 }

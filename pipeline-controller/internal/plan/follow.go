@@ -18,8 +18,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,12 +26,9 @@ import (
 
 // followPullRequests records the observed states of the pull requests.
 func (p *planner) followPullRequests() {
-	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
+	for _, name := range p.promoted() {
 		record := p.pipeline.Status.Environments[name].Promotion
 		seen, ok := p.PullRequests[name]
-		if record == nil {
-			continue
-		}
 		p.wakeAt(seen.NextPoll)
 		switch {
 		case !ok:

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -106,16 +107,44 @@ func refuse(world World, why error) Plan {
 func (p *planner) fit() bool {
 	status := &p.pipeline.Status
 	bound(status, longestText)
-	excess := stored(p.pipeline) - mostBytes
+	excess := stored(&p.pipeline) - mostBytes
 	for excess > 0 {
 		dropped := dropOldest(status)
 		if dropped == 0 {
 			bound(status, shortText)
-			return stored(p.pipeline) <= mostBytes
+			return stored(&p.pipeline) <= mostBytes
 		}
 		excess -= dropped
 	}
 	return true
+}
+
+// unchanged reports whether the plan leaves the status as it was, which fits: it is stored. It may miss that, for
+// example because it compares the history by identity. Then the status is measured in vain.
+func (p *planner) unchanged() bool {
+	was, is := &p.World.Pipeline.Status, &p.pipeline.Status
+	return was.ObservedGeneration == is.ObservedGeneration && was.Revision == is.Revision &&
+		was.ReconcileRequestStatus == is.ReconcileRequestStatus && was.ForceRequestStatus == is.ForceRequestStatus &&
+		slices.Equal(was.Conditions, is.Conditions) && maps.EqualFunc(was.Environments, is.Environments, sameEnvironment)
+}
+
+func sameEnvironment(a, b *pipelinesv1.EnvironmentStatus) bool {
+	return a.State == b.State && a.Message == b.Message && a.Since.Equal(b.Since) && a.WaitingApproval == b.WaitingApproval &&
+		slices.EqualFunc(a.Targets, b.Targets, sameTarget) && sameHistory(a.History, b.History) &&
+		(a.Promotion == nil && b.Promotion == nil || reflect.DeepEqual(a.Promotion, b.Promotion))
+}
+
+func sameTarget(a, b pipelinesv1.TargetStatus) bool {
+	if !a.Since.Equal(b.Since) || !sameCluster(a.ClusterAppRef.ClusterRef, b.ClusterAppRef.ClusterRef) {
+		return false
+	}
+	a.Since, a.ClusterAppRef.ClusterRef = b.Since, b.ClusterAppRef.ClusterRef
+	return a == b
+}
+
+// sameHistory compares the first records: a record of the history never changes, and a new one comes first.
+func sameHistory(a, b []pipelinesv1.PromotionRecord) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // dropOldest removes the oldest record of all histories and returns its size, or 0 if there is none.
@@ -162,6 +191,7 @@ func bound(status *pipelinesv1.PipelineStatus, most int) {
 		status.Conditions[i].Message = cut(status.Conditions[i].Message, 2*most)
 	}
 	for _, env := range status.Environments {
+		*env = *env.DeepCopy() // because the history is shared with the status of the world
 		env.Message = cut(env.Message, most)
 		for i := range env.Targets {
 			env.Targets[i].Error = cut(env.Targets[i].Error, most)

@@ -110,6 +110,10 @@ func TestTheHistoryGivesWayFromItsEnd(t *testing.T) {
 	w.Pipeline.Status = plan.Next(w).Status
 	record := size(w.Pipeline.Status.Environments["prod"].History[0])
 	weighing(1280<<10 - size(w.Pipeline) + 4*record + record/2)(&w)
+	g.Expect(plan.Next(w).Status).To(Equal(w.Pipeline.Status), "a status that stays as it is stored is not measured")
+
+	w.Pipeline.Generation++
+	before := w.Pipeline.DeepCopy()
 	var kept []string
 	for _, env := range []string{"staging", "prod"} {
 		for _, record := range plan.Next(w).Status.Environments[env].History {
@@ -117,6 +121,7 @@ func TestTheHistoryGivesWayFromItsEnd(t *testing.T) {
 		}
 	}
 	g.Expect(kept).To(Equal([]string{"v0.9", "v0.7", "v0.8", "v0.6"}))
+	g.Expect(w.Pipeline).To(Equal(before), "planning leaves its input as it is")
 }
 
 func TestTextsGiveWayWhenThereIsNoHistory(t *testing.T) {

@@ -18,6 +18,7 @@ package plan
 
 import (
 	"iter"
+	"slices"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
@@ -49,6 +50,18 @@ func Promoted(status *pipelinesv1.PipelineStatus) map[string]string {
 		}
 	}
 	return promoted
+}
+
+// promoted returns the names of the environments that have a record of a promotion, in order.
+func (p *planner) promoted() []string {
+	var names []string
+	for name, env := range p.pipeline.Status.Environments {
+		if env.Promotion != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // records returns all records of a status.

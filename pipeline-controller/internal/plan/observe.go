@@ -22,20 +22,27 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
-// showTargets writes the state of each target to the status.
+// showTargets writes the state of each target to the status. The targets of all environments are one allocation,
+// because every plan makes it.
 func (p *planner) showTargets() {
 	spec := &p.pipeline.Spec
+	targets := 0
+	for i := range spec.Environments {
+		targets += len(p.Targets[spec.Environments[i].Name])
+	}
+	all := make([]pipelinesv1.TargetStatus, targets)
 	for i := range spec.Environments {
 		env := &spec.Environments[i]
 		before := p.environment(env.Name).Targets
-		shown := make([]pipelinesv1.TargetStatus, len(p.Targets[env.Name]))
+		n := len(p.Targets[env.Name])
+		shown := all[:n:n]
+		all = all[n:]
 		for j, state := range p.Targets[env.Name] {
 			shown[j] = pipelinesv1.TargetStatus{
 				ClusterAppRef: pipelinesv1.ClusterAppReference{LocalAppReference: spec.AppRef, ClusterRef: env.Targets[j].ClusterRef},
@@ -92,7 +99,11 @@ func readyRevision(now pipelinesv1.TargetStatus, before []pipelinesv1.TargetStat
 // sameApplication reports whether two targets are the same application object, regardless of the version of its API.
 func sameApplication(a, b pipelinesv1.TargetStatus) bool {
 	return a.Namespace == b.Namespace && a.ClusterAppRef.Kind == b.ClusterAppRef.Kind && a.ClusterAppRef.Name == b.ClusterAppRef.Name &&
-		equality.Semantic.DeepEqual(a.ClusterAppRef.ClusterRef, b.ClusterAppRef.ClusterRef)
+		sameCluster(a.ClusterAppRef.ClusterRef, b.ClusterAppRef.ClusterRef)
+}
+
+func sameCluster(a, b *pipelinesv1.CrossNamespaceClusterReference) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }
 
 // unknownTarget returns the state of an environment if any of its targets is unknown. Unknown is not the same as not

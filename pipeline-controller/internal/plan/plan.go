@@ -24,6 +24,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	notificationv1 "github.com/fluxcd/notification-controller/api/v1beta3"
@@ -113,7 +114,7 @@ type Plan struct {
 // planner is the state of planning. Its pipeline has its own copy of the status, which becomes the plan's.
 type planner struct {
 	World
-	pipeline *pipelinesv1.Pipeline
+	pipeline pipelinesv1.Pipeline
 	// impatient is true if a person requested a reconcile or changed the spec. Backoff is skipped.
 	impatient bool
 	// forced is true if a person requested a new start of the current promotion.
@@ -130,10 +131,21 @@ type planner struct {
 	wake      time.Time
 }
 
+// newPlanner copies what planning changes in place. Everything else in the status is replaced, never changed, so it is
+// shared with the status of the world: most plans change nothing.
 func newPlanner(world World) *planner {
-	pipeline := *world.Pipeline
-	pipeline.Status = *world.Pipeline.Status.DeepCopy()
-	return &planner{World: world, pipeline: &pipeline}
+	p := &planner{World: world, pipeline: *world.Pipeline}
+	status := &p.pipeline.Status
+	status.Conditions = slices.Clone(status.Conditions)
+	copies := make([]pipelinesv1.EnvironmentStatus, 0, len(status.Environments))
+	environments := make(map[string]*pipelinesv1.EnvironmentStatus, len(status.Environments))
+	for name, env := range status.Environments {
+		copies = append(copies, *env)
+		environments[name] = &copies[len(copies)-1]
+		environments[name].Promotion = env.Promotion.DeepCopy()
+	}
+	status.Environments = environments
+	return p
 }
 
 // Next plans from the world.
@@ -155,7 +167,7 @@ func Next(world World) Plan {
 	p.tendPullRequests()
 	p.forgetEnvironments()
 	p.conclude(pipeline)
-	if !p.fit() {
+	if !p.unchanged() && !p.fit() {
 		return refuse(world, errTooLarge)
 	}
 
@@ -190,7 +202,7 @@ func (p *planner) takeRequests() {
 	requestedAt, ok := meta.ReconcileAnnotationValue(p.pipeline.Annotations)
 	p.impatient = ok && requestedAt != p.pipeline.Status.LastHandledReconcileAt ||
 		p.pipeline.Generation != p.pipeline.Status.ObservedGeneration
-	p.forced = meta.ShouldHandleForceRequest(p.pipeline)
+	p.forced = meta.ShouldHandleForceRequest(&p.pipeline)
 	if ok {
 		p.pipeline.Status.LastHandledReconcileAt = requestedAt
 	}
@@ -246,7 +258,7 @@ func (p *planner) claim(kind ActionKind, env string, record *pipelinesv1.Promoti
 	}
 	record.Attempts++
 	record.LastAttemptTime = new(metav1.NewTime(p.Now))
-	record.NextAttemptTime = new(metav1.NewTime(p.Now.Add(backoffFor(p.pipeline, env, record.Revision, record.Attempts))))
+	record.NextAttemptTime = new(metav1.NewTime(p.Now.Add(backoffFor(&p.pipeline, env, record.Revision, record.Attempts))))
 	record.RateLimitedUntil = nil
 	p.action = &Action{Kind: kind, Environment: env, Revision: record.Revision, StartTime: record.StartTime}
 	return true
@@ -277,9 +289,6 @@ func (p *planner) wakeAt(t time.Time) {
 // environment returns the status of an environment. It creates it if necessary.
 func (p *planner) environment(name string) *pipelinesv1.EnvironmentStatus {
 	status := &p.pipeline.Status
-	if status.Environments == nil {
-		status.Environments = map[string]*pipelinesv1.EnvironmentStatus{}
-	}
 	if status.Environments[name] == nil {
 		status.Environments[name] = &pipelinesv1.EnvironmentStatus{}
 	}

@@ -143,7 +143,7 @@ func (p *planner) step(action Action, env string, record *pipelinesv1.PromotionR
 		return
 	}
 	step.Attempts++
-	step.NextAttemptTime = new(nextStep(p.pipeline, env, record, step.Attempts, p.Now))
+	step.NextAttemptTime = new(nextStep(&p.pipeline, env, record, step.Attempts, p.Now))
 	action.Environment, action.Revision, action.StartTime = env, record.Revision, record.StartTime
 	p.action = &action
 }

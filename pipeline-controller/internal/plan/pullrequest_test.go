@@ -458,7 +458,7 @@ func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testi
 	}
 	const (
 		hint    = "; https://git/former is no longer named in the spec: restore access, or force the promotion (its pull request stays open)"
-		givenUp = "given up on request: withdrawing it failed: not found; a pull request may still be open in https://git/former"
+		givenUp = "abandoned by force: a pull request may still be open in https://git/former, because closing it failed: not found"
 	)
 	for _, test := range []struct {
 		name    string

@@ -118,11 +118,14 @@ func (p *planner) promotionLoop() string {
 	if len(p.pipeline.Spec.Environments) == 0 {
 		return ""
 	}
-	root, branches := p.pipeline.Spec.Environments[0].Name, p.mergedInto()
+	root := p.pipeline.Spec.Environments[0].Name
 	for i, state := range p.Targets[root] {
 		follows := p.Sources[TargetKey{root, i}].Follows
-		for _, merged := range branches {
-			if follows != (application.Branch{}) && follows.Name == merged.Name && scm.SameRepository(follows.URL, merged.URL) {
+		if follows == (application.Branch{}) {
+			continue
+		}
+		for _, merged := range p.mergedInto() {
+			if follows.Name == merged.Name && scm.SameRepository(follows.URL, merged.URL) {
 				return fmt.Sprintf("%s of environment %s follows branch %s, which promotions are merged into, %s",
 					state.RevisionSource, root, merged.Name, endOfLoop)
 			}

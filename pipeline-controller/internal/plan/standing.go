@@ -18,8 +18,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -60,6 +58,12 @@ var reasons = map[pipelinesv1.EnvironmentState]string{
 
 func stands(state pipelinesv1.EnvironmentState, format string, args ...any) standing {
 	return standing{state: state, reason: reasons[state], message: fmt.Sprintf(format, args...)}
+}
+
+// runs returns the state of an environment that has settled on the run's revision. It is the most frequent one, so its
+// message is not formatted.
+func runs(message string) standing {
+	return standing{state: pipelinesv1.EnvironmentCurrent, reason: pipelinesv1.UpToDateReason, message: message}
 }
 
 // because sets another reason for the Ready condition.
@@ -137,7 +141,7 @@ func (p *planner) blocked() (pipeline, environment *standing) {
 
 // invalid returns what must be corrected in the spec before anything can be promoted, or "".
 func (p *planner) invalid() (reason, why string) {
-	if err := validate(p.pipeline); err != nil {
+	if err := validate(&p.pipeline); err != nil {
 		return pipelinesv1.InvalidSpecReason, err.Error()
 	}
 	if p.RevisionError != nil {
@@ -167,7 +171,7 @@ func (p *planner) conclude(blocked *standing) {
 	if p.stopped == nil && blocked != nil && blocked.reason == pipelinesv1.PromotionLoopReason {
 		p.stopped = blocked // each merge creates the next revision, so nothing ever settles
 	}
-	settled := stands(pipelinesv1.EnvironmentCurrent, "every environment runs %s", revision.Short(p.pipeline.Status.Revision))
+	settled := runs("every environment runs " + revision.Short(p.pipeline.Status.Revision))
 	if len(p.pipeline.Spec.Environments) == 0 {
 		settled.message = "there are no environments"
 	}
@@ -185,7 +189,7 @@ func (p *planner) conclude(blocked *standing) {
 	p.setReady(ready)
 	p.setOrRemove(pipelinesv1.SharedSourceCondition, p.shared != "", standing{reason: pipelinesv1.SharedSourceReason, message: p.shared})
 	unheard := p.unheard()
-	p.setOrRemove(pipelinesv1.AlertMissingCondition, len(unheard) > 0, describeUnheard(unheard))
+	p.setOrRemove(pipelinesv1.AlertMissingCondition, unheard != "", standing{reason: pipelinesv1.NoAlertReason, message: unheard})
 	switch {
 	case p.stopped == nil:
 		p.setCondition(pipelinesv1.SettledCondition, metav1.ConditionTrue, settled)
@@ -203,9 +207,9 @@ func (p *planner) conclude(blocked *standing) {
 // lingeringError returns an error of another promotion than the current one, so a good state of the current one does
 // not hide it.
 func (p *planner) lingeringError(ready standing) standing {
-	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
+	for _, name := range p.promoted() {
 		record := p.pipeline.Status.Environments[name].Promotion
-		if name != p.standsAt && record != nil && !record.State.Ended() && record.LastError != "" {
+		if name != p.standsAt && !record.State.Ended() && record.LastError != "" {
 			return stands(pipelinesv1.EnvironmentFailed, "promotion of %s: %s", revision.Short(record.Revision), record.LastError).of(name)
 		}
 	}

@@ -18,8 +18,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
@@ -38,12 +36,9 @@ func mayHavePullRequest(record *pipelinesv1.PromotionRecord) bool {
 // revision to replace them, only promotions into removed environments end. A started withdrawal is completed even if
 // its revision becomes the current one again: a pull request that Sluice closed was not abandoned by a person.
 func (p *planner) supersede(current string) {
-	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Status.Environments)) {
+	for _, name := range p.promoted() {
 		status := p.pipeline.Status.Environments[name]
 		record := status.Promotion
-		if record == nil {
-			continue
-		}
 		wanted := p.pipeline.Environment(name) != nil && (current == "" || record.IsOf(current))
 		if wanted && (!record.Superseded || record.State == pipelinesv1.PromotionSucceeded) {
 			continue
@@ -87,8 +82,8 @@ func (p *planner) givenUp(env string, record *pipelinesv1.PromotionRecord) bool 
 // giveUp ends a promotion without withdrawing it.
 func (p *planner) giveUp(status *pipelinesv1.EnvironmentStatus) {
 	record := status.Promotion
-	end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("given up on request: withdrawing it failed: %s; a pull request may still be open in %s",
-		record.LastError, record.Repository.URL), p.Now)
+	end(record, pipelinesv1.PromotionAbandoned, fmt.Sprintf("abandoned by force: a pull request may still be open in %s, because closing it failed: %s",
+		record.Repository.URL, record.LastError), p.Now)
 	archive(status)
 }
 

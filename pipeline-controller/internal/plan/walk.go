@@ -17,6 +17,7 @@ limitations under the License.
 package plan
 
 import (
+	"iter"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,15 +36,17 @@ type stage struct {
 }
 
 // stages returns the environments in the order of a run.
-func stages(spec *pipelinesv1.PipelineSpec) []stage {
-	var ordered []stage
-	var before *pipelinesv1.Environment
-	for i := range spec.Environments {
-		env := &spec.Environments[i]
-		ordered = append(ordered, stage{Environment: env, before: before})
-		before = env
+func stages(spec *pipelinesv1.PipelineSpec) iter.Seq[stage] {
+	return func(yield func(stage) bool) {
+		var before *pipelinesv1.Environment
+		for i := range spec.Environments {
+			env := &spec.Environments[i]
+			if !yield(stage{Environment: env, before: before}) {
+				return
+			}
+			before = env
+		}
 	}
-	return ordered
 }
 
 // run implements the algorithm in docs/architecture.md: the revision that has settled in the root is promoted into
@@ -51,7 +54,7 @@ func stages(spec *pipelinesv1.PipelineSpec) []stage {
 // the Pipeline, nothing is promoted.
 func (p *planner) run(blocked *standing) {
 	stages := stages(&p.pipeline.Spec)
-	for _, stage := range stages {
+	for stage := range stages {
 		if stage.before == nil {
 			p.stand(stage.Name, p.settleRoot(stage.Environment))
 		}
@@ -59,7 +62,7 @@ func (p *planner) run(blocked *standing) {
 	if blocked == nil {
 		p.supersede(p.pipeline.Status.Revision)
 	}
-	for _, stage := range stages {
+	for stage := range stages {
 		switch {
 		case stage.before == nil:
 		case !p.environment(stage.before.Name).State.Settled():
@@ -77,7 +80,7 @@ func (p *planner) settleRoot(env *pipelinesv1.Environment) standing {
 	if unsettled != nil {
 		return *unsettled
 	}
-	return stands(pipelinesv1.EnvironmentCurrent, "runs %s, which is promoted from here", revision.Short(current))
+	return runs("runs " + revision.Short(current) + ", which is promoted from here")
 }
 
 // settled returns the revision on which an environment has settled, or why it has not.
@@ -145,11 +148,11 @@ func (p *planner) visit(env *pipelinesv1.Environment, blocked *standing) standin
 		if len(env.Targets) == 0 {
 			return stands(pipelinesv1.EnvironmentSkipped, "has no targets and is skipped")
 		}
-		runs := stands(pipelinesv1.EnvironmentCurrent, "runs %s", revision.Short(current))
+		s := runs("runs " + revision.Short(current))
 		if record := p.environment(env.Name).Promotion; record != nil && record.IsOf(current) {
-			runs.since = record.ArrivalTime
+			s.since = record.ArrivalTime
 		}
-		return runs
+		return s
 	}
 	if blocked != nil {
 		return *blocked

@@ -21,12 +21,12 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
 
-// Gates is met if the gates of the promotion are open.
+// Gates is met if the gates of the promotion are open, or let its revision pass.
 func Gates(in Input) *Result {
 	if in.Promotion.Gates == nil || len(in.Promotion.Gates.Refs) == 0 {
 		return nil
 	}
-	evaluation := gatingv1.Evaluate(in.Promotion.Gates, in.Gates, in.Now)
+	evaluation := gatingv1.EvaluateRevision(in.Promotion.Gates, in.Gates, in.Revision, in.Now)
 	return &Result{
 		Type:           pipelinesv1.GatesPrecondition,
 		Met:            evaluation.Open,

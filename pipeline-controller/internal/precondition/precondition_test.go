@@ -33,6 +33,11 @@ import (
 func TestEvaluate(t *testing.T) {
 	closed := &gatingv1.Gate{Spec: gatingv1.GateSpec{Closed: true}}
 	gates := &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}
+	passing := func(revision string) gatingv1.Found {
+		gate := closed.DeepCopy()
+		gate.Status.Passes = []gatingv1.PassInForce{{Revision: revision, Expires: metav1.NewTime(now.Add(time.Hour))}}
+		return gatingv1.Found{"freeze": {Gate: gate}}
+	}
 
 	for _, test := range []struct {
 		name      string
@@ -66,6 +71,18 @@ func TestEvaluate(t *testing.T) {
 			promotion: pipelinesv1.Promotion{Gates: gates},
 			gates:     gatingv1.Found{"freeze": {Gate: overridden(false)}},
 			met:       true, reasons: []string{"AllGatesOpen"},
+		},
+		{
+			name:      "a closed gate that lets its revision pass does not hold it",
+			promotion: pipelinesv1.Promotion{Gates: gates},
+			gates:     passing("v1"),
+			met:       true, reasons: []string{"RevisionPasses"},
+		},
+		{
+			name:      "a closed gate that lets another revision pass holds it",
+			promotion: pipelinesv1.Promotion{Gates: gates},
+			gates:     passing("v2"),
+			reasons:   []string{"GateClosed"},
 		},
 		{
 			name:      "a missing gate holds it",

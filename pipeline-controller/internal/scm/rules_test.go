@@ -213,7 +213,7 @@ func TestAMergeThatFailsIsToldOf(t *testing.T) {
 				_ = host.Merge(t.Context(), created.Number, MergeCommit, created.HeadCommit)
 				pullRequest, err := host.Get(t.Context(), created.Number)
 				return pullRequest.State, err
-			}).Should(Equal(StateMerged), "it was asked for again all the same")
+			}).Should(Equal(StateMerged), "the merge was requested again")
 		})
 	}
 	for _, h := range []testHost{newTestAzure(t).testHost, newTestGitLab(t).testHost} {
