@@ -16,7 +16,7 @@ limitations under the License.
 
 // Command sluice is a plugin of the Flux CLI. The same binary is several plugins, distinguished by the name it is
 // called by. If it is linked as flux-VERB in Flux's plugin directory, 'flux VERB' runs it. The verbs are open, close,
-// approve, gate and pipeline.
+// approve, pass, gate and pipeline.
 package main
 
 import (

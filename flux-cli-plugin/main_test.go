@@ -53,7 +53,7 @@ var (
 // flux: as a process, through a link. Otherwise it runs the tests.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
-	case "flux-open", "flux-close", "flux-approve", "flux-gate", "flux-pipeline", "flux-sluice", "sluice":
+	case "flux-open", "flux-close", "flux-approve", "flux-pass", "flux-gate", "flux-pipeline", "flux-sluice", "sluice":
 		main()
 		os.Exit(0)
 	}
@@ -353,8 +353,8 @@ func TestEveryFlagOfFluxIsAccepted(t *testing.T) {
 	NewWithT(t).Expect(flags).To(ContainElements("--namespace=a", "--timeout=1m", "--verbose", "--kube-api-qps=1", "--as-group=a"))
 
 	for _, command := range []string{
-		"open gate freeze", "close gate freeze", "approve promotion app",
-		"gate list", "gate get freeze", "gate sources", "gate create freeze", "gate calendar freeze", "gate open freeze", "gate close freeze",
+		"open gate freeze", "close gate freeze", "approve promotion app", "pass gate freeze",
+		"gate list", "gate passes", "gate get freeze", "gate sources", "gate create freeze", "gate calendar freeze", "gate open freeze", "gate close freeze",
 		"pipeline list", "pipeline get app", "pipeline why app", "pipeline wait app", "pipeline history app", "pipeline events", "pipeline clusters",
 		"pipeline markers", "pipeline approve app", "pipeline reconcile app", "pipeline suspend app", "pipeline resume app",
 		"sluice close gate freeze", "sluice pipeline list", "sluice install-verbs", "sluice remove-verbs", "sluice uninstall",
@@ -392,7 +392,7 @@ func fluxWithPlugins(t *testing.T) (program string, environment []string) {
 	self, err := os.Executable()
 	g.Expect(err).NotTo(HaveOccurred())
 	plugins := t.TempDir()
-	for _, verb := range []string{"open", "close", "approve", "gate", "pipeline", "sluice"} {
+	for _, verb := range []string{"open", "close", "approve", "pass", "gate", "pipeline", "sluice"} {
 		g.Expect(os.Symlink(self, filepath.Join(plugins, "flux-"+verb))).To(Succeed())
 	}
 	return program, []string{"HOME=" + t.TempDir(), "FLUXCD_PLUGINS=" + plugins, "GOCOVERDIR=" + t.TempDir()}
@@ -557,6 +557,45 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
+func TestPassGate(t *testing.T) {
+	g := NewWithT(t)
+	gate := newGate(t, newNamespace(t), "freeze", closed, func(gate *gatingv1.Gate) { gate.Spec.Passes = &gatingv1.Passes{Required: 2} })
+	const fix = "main@sha1:2e5d000368cc881c79a6be7e5745eb6ad956ef81"
+	passes := func() string {
+		t.Helper()
+		session := start(t, []string{"flux-gate", "passes", "-n", gate.Namespace, "--no-header"})
+		g.Eventually(session).Should(gexec.Exit(0))
+		return string(session.Out.Contents())
+	}
+
+	session := start(t, []string{"flux-pass", "gate", "freeze", "--revision", fix, "--reason=INC-4711", "--verbose", "-n", gate.Namespace})
+	g.Eventually(session).Should(gexec.Exit(0), string(session.Err.Contents()))
+	g.Expect(string(session.Err.Contents())).To(And(
+		ContainSubstring(`"kind":"GatePass"`),
+		ContainSubstring("✔ pass granted by "+user+"\n◎ 1 of 2 people have granted it; another person must run: flux pass gate freeze -n "+gate.Namespace+" --revision "+fix+" --reason TEXT\n"),
+		MatchRegexp(`to revoke it: +kubectl -n `+gate.Namespace+` delete gatepass freeze-\w+\n$`)))
+	g.Expect(passes()).To(MatchRegexp(`^freeze +main@sha1:2e5d0003 +\S.* +` + user + ` +INC-4711 +1 of 2\n$`))
+
+	var all gatingv1.GatePassList
+	g.Expect(kube.List(t.Context(), &all, client.InNamespace(gate.Namespace))).To(Succeed())
+	g.Expect(all.Items).To(ConsistOf(HaveField("Spec.GrantedBy", user)))
+	bobs := &gatingv1.GatePass{Spec: all.Items[0].Spec}
+	bobs.Namespace, bobs.Name, bobs.Spec.GrantedBy = gate.Namespace, "bob", "bob"
+	g.Expect(kube.Create(t.Context(), bobs)).To(Succeed())
+	g.Expect(passes()).To(MatchRegexp(`(?m)^freeze .* bob +INC-4711 +pending$`))
+
+	// No gate-controller runs in this test, so the test writes its status.
+	reread(t, gate)
+	gate.Status.ObservedGeneration = gate.Generation
+	gate.Status.Passes = gatingv1.PassesInForce(gate, append(all.Items, *bobs), time.Now())
+	g.Expect(kube.Status().Update(t.Context(), gate)).To(Succeed())
+	g.Expect(passes()).To(MatchRegexp(`(?m)^freeze .* bob +INC-4711 +in force$`))
+
+	refused := start(t, []string{"flux-pass", "gate", "freeze", "--revision", fix, "--reason", strings.Repeat("x", 201), "-n", gate.Namespace})
+	g.Eventually(refused).Should(gexec.Exit(1))
+	g.Expect(refused.Err).To(gbytes.Say("✗ granting the pass failed: .*spec.reason: Too long"))
+}
+
 func TestSaysThatSluiceIsNotInstalled(t *testing.T) {
 	g := NewWithT(t)
 	env := newEnvironment()
@@ -657,7 +696,7 @@ func TestWarnsWhereGitHasTheLastWord(t *testing.T) {
 			name: "a gate that no Kustomization applies is in nobody else's hands",
 		},
 		{
-			name:   "a gate that a Kustomization applies is set back by it",
+			name:   "a gate that a Kustomization applies is reverted by it",
 			labels: applied,
 			want:   true,
 		},
@@ -677,7 +716,7 @@ func TestWarnsWhereGitHasTheLastWord(t *testing.T) {
 			annotations: map[string]string{"kustomize.toolkit.fluxcd.io/reconcile": "disabled"},
 		},
 		{
-			name:        "a gate that the Kustomization merges is set back all the same",
+			name:        "a gate that the Kustomization merges is reverted too",
 			labels:      applied,
 			annotations: map[string]string{"kustomize.toolkit.fluxcd.io/ssa": "Merge"},
 			want:        true,
@@ -756,7 +795,7 @@ func TestCompletion(t *testing.T) {
 		{
 			name: "the commands about gates are completed",
 			args: []string{"flux-gate", "__complete", ""},
-			want: "calendar\tDraw when a gate is open and closed\nclose\tClose gates\ncreate\tCreate a gate\nget\tShow a gate, its next changes and what it holds\nhelp\tHelp about any command\nlist\tList gates\nopen\tOpen gates\nsources\tList sources with their gates\n:4\n",
+			want: "calendar\tDraw when a gate is open and closed\nclose\tClose gates\ncreate\tCreate a gate\nget\tShow a gate, its next changes and what it holds\nhelp\tHelp about any command\nlist\tList gates\nopen\tOpen gates\npasses\tList the passes of gates\nsources\tList sources with their gates\n:4\n",
 		},
 		{
 			name: "the names of gates are completed where they are shown, too",
@@ -779,7 +818,7 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	for _, program := range []string{"flux-open", "flux-close", "flux-approve", "flux-gate", "flux-pipeline", "sluice"} {
+	for _, program := range []string{"flux-open", "flux-close", "flux-approve", "flux-pass", "flux-gate", "flux-pipeline", "sluice"} {
 		t.Run(program+" tells the version of Sluice", func(t *testing.T) {
 			g := NewWithT(t)
 			session := start(t, []string{program, "--version"})

@@ -39,6 +39,8 @@ var colourOf = map[string]colour{
 	// Gates and sources.
 	"open": green, "closed": red, "missing": red, unknown: yellow,
 	"released": green, "held": yellow, "refused": red,
+	// Passes: "force" is the last word of "in force".
+	"force": green, pending: yellow, expired: red,
 	// Conditions.
 	"True": green, "False": red, "Unknown": yellow,
 	// Environments.

@@ -111,6 +111,28 @@ func (f *clusterFlags) completeWaitingRevisions(cmd *cobra.Command, args []strin
 	})
 }
 
+// completeHeldRevisions completes the revisions whose promotions wait for the gate in the first argument.
+func (f *clusterFlags) completeHeldRevisions(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.offer(cmd, toComplete, func(ctx context.Context, kube client.Client, namespace string) ([]cobra.Completion, error) {
+		gate := &gatingv1.Gate{}
+		if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]}, gate); err != nil {
+			return nil, err
+		}
+		promotions, err := referrersOf(kube, gate).promotionsNaming(ctx, gate)
+		var completions []cobra.Completion
+		for _, promotion := range promotions {
+			if promotion.pipeline.WaitsForGates(promotion.env) != nil {
+				revision := recordOf(promotion.pipeline, promotion.env).Revision
+				completions = append(completions, cobra.CompletionWithDesc(plaintext.Line(revision), "waits in "+plaintext.Line(promotion.String())))
+			}
+		}
+		return completions, err
+	})
+}
+
 // completeCurrentRevision completes the current revision of the pipeline in the first argument.
 func (f *clusterFlags) completeCurrentRevision(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return f.completeFrom(cmd, args, toComplete, func(pipeline *pipelinesv1.Pipeline) []cobra.Completion {

@@ -51,7 +51,7 @@ func TestGateCreate(t *testing.T) {
 			args: []string{"flux-gate", "create", "change-freeze", "--verbose"},
 			wantLog: "► creating gate change-freeze in flux-system namespace\n" +
 				`✚ {"kind":"Gate","apiVersion":"gating.toolkit.fluxcd.io/v1alpha1","metadata":{"name":"change-freeze","namespace":"flux-system","annotations":{"gating.toolkit.fluxcd.io/turned-by":"ada"}},` +
-				`"spec":{"closed":false},"status":{"sources":0,"held":0,"heldPromotions":0,"pending":0,"refused":0,"pipelines":0}}` + "\n✔ gate created, it is open\n",
+				`"spec":{"closed":false},"status":{"sources":0,"held":0,"heldPromotions":0,"pending":0,"refused":0,"lost":0,"pipelines":0}}` + "\n✔ gate created, it is open\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -39,8 +39,9 @@ func newGateGetCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a gate, its next changes and what it holds",
-		Long: `Show a gate, its next five changes, and the sources and pipelines that refer to it. It shows which
-sources are held and which promotions wait. With --output, it prints what 'flux gate list' prints.
+		Long: `Show a gate, its next five changes, the passes in force, and the sources and pipelines that refer to
+it. It shows which sources are held and which promotions wait. With --output, it prints what
+'flux gate list' prints.
 
 A source or a promotion can refer to several gates, so another gate may hold it.`,
 		Example: `  # Show what the gate 'change-freeze' holds
@@ -93,6 +94,13 @@ func treeOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.
 	}
 	if changes := gate.ChangesAfter(now, changesShown); len(changes) > 0 {
 		shown.add(changesOf(gate, changes, now.Location()))
+	}
+	passes, err := passesInForce(ctx, kube, gate, now)
+	if err != nil {
+		return nil, err
+	}
+	if len(passes.branches) > 0 {
+		shown.add(*passes)
 	}
 	sources, err := sourcesOf(ctx, kube, log, gate)
 	if err != nil {

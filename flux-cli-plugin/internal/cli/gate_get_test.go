@@ -120,7 +120,7 @@ Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of q
 │   └── GitRepository/flux-system/by-spec: held: gate change-freeze is closed (end of quarter)
 └── no pipeline names it
 `,
-			wantLog: "⚠️ you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in all namespaces: showing namespace flux-system only\n",
+			wantLog: "⚠️ you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart, ExternalArtifact, ImageUpdateAutomation in all namespaces: showing namespace flux-system only\n",
 		},
 		{
 			name:    "get shows what the gate says of itself to one who may list nothing",
@@ -132,7 +132,7 @@ Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of q
 			wantOut: `
 Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of quarter
 ├── sources
-│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in flux-system namespace; by the gate's status: 2 of 3 sources held
+│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart, ExternalArtifact, ImageUpdateAutomation in flux-system namespace; by the gate's status: 2 of 3 sources held
 └── promotions
     └── you may not list Pipeline in flux-system namespace; by the gate's status: 1 promotion held
 `,
@@ -145,7 +145,7 @@ Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of q
 			wantOut: `
 Gate/flux-system/new: open
 ├── sources
-│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in flux-system namespace
+│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart, ExternalArtifact, ImageUpdateAutomation in flux-system namespace
 └── promotions
     └── you may not list Pipeline in flux-system namespace
 `,

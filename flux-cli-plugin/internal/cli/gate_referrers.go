@@ -19,6 +19,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,16 +37,14 @@ func referrersOf(kube client.Client, gate *gatingv1.Gate) *lister {
 // sourcesOf shows the sources that refer to the gate.
 func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) (*tree, error) {
 	lister := referrersOf(kube, gate)
-	sources, err := lister.sources(ctx)
+	sources, err := lister.sourcesNaming(ctx, gate)
 	if err != nil {
 		return nil, err
 	}
 	lister.warn(log)
 	shown := &tree{line: "sources"}
 	for i := range sources {
-		if found := &sources[i]; found.names(client.ObjectKeyFromObject(gate)) {
-			shown.add(leaf("%s/%s/%s: %s", found.Kind, found.Namespace, found.Name, found.describe()))
-		}
+		shown.add(leaf("%s: %s", &sources[i], sources[i].describe()))
 	}
 	status := &gate.Status
 	counted := fmt.Sprintf("%d of %s held", status.HeldSources(), many(status.Sources, "source"))
@@ -54,22 +53,52 @@ func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gating
 
 // pipelinesOf shows the promotions that refer to the gate.
 func pipelinesOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) (*tree, error) {
-	lister, pipelines := referrersOf(kube, gate), &pipelinesv1.PipelineList{}
-	if err := lister.list(ctx, pipelinesv1.PipelineKind, pipelines); err != nil {
+	lister := referrersOf(kube, gate)
+	promotions, err := lister.promotionsNaming(ctx, gate)
+	if err != nil {
 		return nil, err
 	}
 	lister.warn(log)
 	shown := &tree{line: "promotions"}
+	for _, promotion := range promotions {
+		shown.add(leaf("%s: %s", promotion, heldByGates(promotion.pipeline, promotion.env)))
+	}
+	return lister.conclude(shown, gate, "no pipeline names it", many(gate.Status.HeldPromotions, "promotion")+" held"), nil
+}
+
+// sourcesNaming lists the sources that refer to the gate.
+func (l *lister) sourcesNaming(ctx context.Context, gate *gatingv1.Gate) ([]source, error) {
+	sources, err := l.sources(ctx)
+	return slices.DeleteFunc(sources, func(found source) bool { return !found.names(client.ObjectKeyFromObject(gate)) }), err
+}
+
+// gatedPromotion is the promotion into an environment that refers to a gate.
+type gatedPromotion struct {
+	pipeline *pipelinesv1.Pipeline
+	env      string
+}
+
+func (p gatedPromotion) String() string {
+	return fmt.Sprintf("Pipeline/%s/%s: %s", p.pipeline.Namespace, p.pipeline.Name, p.env)
+}
+
+// promotionsNaming lists the promotions that refer to the gate.
+func (l *lister) promotionsNaming(ctx context.Context, gate *gatingv1.Gate) ([]gatedPromotion, error) {
+	pipelines := &pipelinesv1.PipelineList{}
+	if err := l.list(ctx, pipelinesv1.PipelineKind, pipelines); err != nil {
+		return nil, err
+	}
+	var found []gatedPromotion
 	for i := range pipelines.Items {
 		pipeline := &pipelines.Items[i]
 		for env := range pipeline.PromotedEnvironments() {
 			promotion := pipeline.PromotionInto(env)
 			if promotion != nil && promotion.Gates.Name(client.ObjectKeyFromObject(gate), pipeline.Namespace) {
-				shown.add(leaf("Pipeline/%s/%s: %s: %s", pipeline.Namespace, pipeline.Name, env.Name, heldByGates(pipeline, env.Name)))
+				found = append(found, gatedPromotion{pipeline, env.Name})
 			}
 		}
 	}
-	return lister.conclude(shown, gate, "no pipeline names it", many(gate.Status.HeldPromotions, "promotion")+" held"), nil
+	return found, nil
 }
 
 // conclude explains why a branch of the tree is empty or may be incomplete. In that case it shows the numbers in the
@@ -96,4 +125,11 @@ func heldByGates(pipeline *pipelinesv1.Pipeline, env string) string {
 		return fmt.Sprintf("%s waits: %s", revision.Short(recordOf(pipeline, env).Revision), unmet.Message)
 	}
 	return "does not wait"
+}
+
+// passesOf lists the passes of the gate, also those that have ended.
+func (l *lister) passesOf(ctx context.Context, gate *gatingv1.Gate) ([]gatingv1.GatePass, error) {
+	passes := &gatingv1.GatePassList{}
+	err := l.list(ctx, gatingv1.GatePassKind, passes)
+	return slices.DeleteFunc(passes.Items, func(pass gatingv1.GatePass) bool { return !pass.Concerns(gate) }), err
 }

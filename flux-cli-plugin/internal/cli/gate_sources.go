@@ -74,7 +74,7 @@ func (c *gateSourcesCommand) readSources(ctx context.Context, kube client.Client
 		shown.warnings = append(shown.warnings, limits)
 	}
 	switch denial := lister.denial(); {
-	case denial != "" && len(lister.denied) == len(gatingv1.SourceKinds):
+	case denial != "" && len(lister.denied)+lister.unserved == len(gatingv1.HeldKinds()):
 		return nil, errors.New(denial)
 	case denial != "":
 		shown.warnings = append(shown.warnings, denial)

@@ -93,8 +93,8 @@ GitRepository/foreign   flux-system/change-freeze   held    true        -       
 		{
 			name:    "sources fails where nothing may be listed",
 			command: "flux-gate sources",
-			refuse:  refuse("GitRepository", "OCIRepository", "Bucket", "HelmRepository", "HelmChart"),
-			wantErr: "you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in flux-system namespace",
+			refuse:  refuse("GitRepository", "OCIRepository", "Bucket", "HelmRepository", "HelmChart", "ExternalArtifact", "ImageUpdateAutomation"),
+			wantErr: "you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart, ExternalArtifact, ImageUpdateAutomation in flux-system namespace",
 		},
 		{
 			name:    "sources says so where none has gates",

@@ -156,7 +156,7 @@ func (c *listCommand) notFound(selected selection) error {
 	if selected.name != "" && !c.mayBeEmpty {
 		return fmt.Errorf("%s %s not found in %s", c.noun, selected.name, where)
 	}
-	return fmt.Errorf("no %ss found in %s", c.noun, where)
+	return fmt.Errorf("no %s found in %s", plural(c.noun), where)
 }
 
 // follow prints the list, and then the lines that change, until a context ends. That one is not used for requests,

@@ -152,6 +152,7 @@ spec:
 status:
   held: 0
   heldPromotions: 0
+  lost: 0
   pending: 0
   pipelines: 0
   refused: 0
@@ -190,6 +191,7 @@ items:
       type: Open
     held: 0
     heldPromotions: 0
+    lost: 0
     pending: 0
     pipelines: 0
     refused: 0

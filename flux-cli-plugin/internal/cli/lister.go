@@ -40,6 +40,8 @@ type lister struct {
 	onlyHere []string
 	// denied are the kinds that could not be listed in the namespace either.
 	denied []string
+	// unserved is the number of kinds that the cluster does not have.
+	unserved int
 }
 
 // list lists the objects of a kind. The result is empty if the cluster does not serve the kind, or if the request is
@@ -67,7 +69,10 @@ func (l *lister) list(ctx context.Context, kind string, objects client.ObjectLis
 // try lists objects, and reports whether the request was allowed.
 func (l *lister) try(ctx context.Context, kind string, objects client.ObjectList, selected selection) (done bool, _ error) {
 	switch err := l.kube.List(ctx, objects, selected.options()...); {
-	case err == nil, apimeta.IsNoMatchError(err):
+	case apimeta.IsNoMatchError(err):
+		l.unserved++
+		return true, nil
+	case err == nil:
 		return true, nil
 	case apierrors.IsForbidden(err):
 		return false, nil

@@ -19,6 +19,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -31,6 +32,13 @@ func someNames(kind string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+func plural(noun string) string {
+	if strings.HasSuffix(noun, "s") {
+		return noun + "es"
+	}
+	return noun + "s"
 }
 
 // unique returns each name once, in the given order.

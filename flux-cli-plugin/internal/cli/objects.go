@@ -54,7 +54,7 @@ func list(ctx context.Context, kube client.Client, noun string, objects client.O
 	case apimeta.IsNoMatchError(err):
 		return notServed(kube, objects)
 	default:
-		return fmt.Errorf("listing %ss failed: %w", noun, err)
+		return fmt.Errorf("listing %s failed: %w", plural(noun), err)
 	}
 }
 

@@ -20,7 +20,7 @@ import "github.com/spf13/cobra"
 
 var opening = direction{
 	closed: false, title: "Open", doing: "opening", done: "opened", state: "open",
-	effect: "Those that another gate holds stay held.",
+	effect: "Those that another gate holds stay held. To release only one revision, use 'flux pass gate'.",
 }
 
 func newOpenGateCommand(use, words string, cluster *clusterFlags) *cobra.Command {

@@ -104,8 +104,8 @@ func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, er
 // withFields lets objects be selected by fields, as an API server does.
 func withFields(builder *fake.ClientBuilder) *fake.ClientBuilder {
 	listed := []client.Object{&gatingv1.Gate{}, &pipelinesv1.Pipeline{}}
-	for _, kind := range gatingv1.SourceKinds {
-		listed = append(listed, objectOf(gatingv1.SourceGroupVersion.WithKind(kind)))
+	for _, kind := range gatingv1.HeldKinds() {
+		listed = append(listed, objectOf(kind))
 	}
 	for _, object := range listed {
 		builder.WithIndex(object, metav1.ObjectNameField, func(object client.Object) []string { return []string{object.GetName()} })

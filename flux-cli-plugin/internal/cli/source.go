@@ -46,6 +46,8 @@ type sourceFields struct {
 		Gates   *gatingv1.GateReferences `json:"gates"`
 		Suspend bool                     `json:"suspend"`
 		Type    string                   `json:"type"`
+		Ref     map[string]string        `json:"ref"`
+		Version string                   `json:"version"`
 	} `json:"spec"`
 	Status struct {
 		Conditions []metav1.Condition `json:"conditions"`
@@ -58,9 +60,9 @@ type sourceFields struct {
 // sources lists all sources that gates can hold. OCI HelmRepositories have no artifact to hold; their charts have.
 func (l *lister) sources(ctx context.Context) ([]source, error) {
 	var all []source
-	for _, kind := range gatingv1.SourceKinds {
-		objects := &unstructured.UnstructuredList{}
-		objects.SetGroupVersionKind(gatingv1.SourceGroupVersion.WithKind(kind + "List"))
+	for _, held := range gatingv1.HeldKinds() {
+		kind, objects := held.Kind, &unstructured.UnstructuredList{}
+		objects.SetGroupVersionKind(held.GroupVersion().WithKind(kind + "List"))
 		if err := l.list(ctx, kind, objects); err != nil {
 			return nil, err
 		}
@@ -69,6 +71,9 @@ func (l *lister) sources(ctx context.Context) ([]source, error) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.object.Object, &found.sourceFields); err != nil {
 				return nil, fmt.Errorf("reading %s %s/%s failed: %w", kind, objects.Items[i].GetNamespace(), objects.Items[i].GetName(), err)
 			}
+			if condition := gatingv1.GatesOpenFromAnnotations(found.Annotations); condition != nil && kind == gatingv1.ExternalArtifactKind {
+				found.Status.Conditions = append(found.Status.Conditions, *condition)
+			}
 			if kind != gatingv1.HelmRepositoryKind || found.Spec.Type != sourcev1.HelmRepositoryTypeOCI {
 				all = append(all, found)
 			}
@@ -76,6 +81,8 @@ func (l *lister) sources(ctx context.Context) ([]source, error) {
 	}
 	return all, nil
 }
+
+func (s *source) String() string { return fmt.Sprintf("%s/%s/%s", s.Kind, s.Namespace, s.Name) }
 
 // references returns the gates that the source refers to itself, and those that it inherits. Invalid annotations count
 // as no gates.
@@ -103,6 +110,40 @@ func refsOf(refs *gatingv1.GateReferences) []gatingv1.GateReference {
 func (s *source) names(gate client.ObjectKey) bool {
 	own, inherited := s.references()
 	return own.Name(gate, s.Namespace) || inherited.Name(gate, s.Namespace)
+}
+
+// follows returns the field by which the source chooses a revision, and its value. Both are empty if there is none. The
+// order is that of source-controller.
+func (s *source) follows() (field, value string) {
+	for _, field := range []string{"commit", "digest", "name", "semver", "tag", "branch"} {
+		if value := s.Spec.Ref[field]; value != "" {
+			return field, value
+		}
+	}
+	if s.Spec.Version != "" {
+		return "version", s.Spec.Version
+	}
+	return "", ""
+}
+
+// othersThan returns the gates that must be open beside one.
+func (s *source) othersThan(gate client.ObjectKey) []string {
+	var others []string
+	own, inherited := s.references()
+	for _, refs := range []*gatingv1.GateReferences{own, inherited} {
+		switch {
+		case refs == nil:
+		case !refs.Name(gate, s.Namespace):
+			others = append(others, describeReferences(refs))
+		case refs.Require != gatingv1.RequireOneOf:
+			for _, ref := range refs.Refs {
+				if ref.NamespacedName(s.Namespace) != gate {
+					others = append(others, string(ref))
+				}
+			}
+		}
+	}
+	return others
 }
 
 // gatesOpen returns the source's condition GatesOpen, or nil.

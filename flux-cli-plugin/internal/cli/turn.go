@@ -208,7 +208,7 @@ func (c *turnCommand) warnOfWindows(log logger, gate *gatingv1.Gate) bool {
 	if state.Closed == c.closed {
 		return false
 	}
-	log.warningf("gate %s is %s all the same: '%s %s -n %s --for 2h' overrides that", gate.Name, state, c.words, gate.Name, gate.Namespace)
+	log.warningf("gate %s is still %s: to override this, run '%s %s -n %s --for 2h'", gate.Name, state, c.words, gate.Name, gate.Namespace)
 	return true
 }
 

@@ -83,12 +83,12 @@ func TestOverrides(t *testing.T) {
 			name: "a plain open says so when a window keeps the gate closed", gate: newGate("flux-system", "freeze", frozen, atNoon),
 			command: []string{"flux-open", "gate", "freeze", "--wait=false"},
 			log: "► opening gate freeze in flux-system namespace\n✔ gate opened\n" +
-				"⚠️ gate freeze is closed by window noon until 2026-05-04T13:00:00Z all the same: 'flux open gate freeze -n flux-system --for 2h' overrides that\n",
+				"⚠️ gate freeze is still closed by window noon until 2026-05-04T13:00:00Z: to override this, run 'flux open gate freeze -n flux-system --for 2h'\n",
 		},
 		{
 			name: "a plain open says so too when there is nothing to turn", gate: newGate("flux-system", "freeze", atNoon),
 			command: []string{"flux-open", "gate", "freeze", "--wait=false"},
-			log:     "⚠️ gate freeze is closed by window noon until 2026-05-04T13:00:00Z all the same: 'flux open gate freeze -n flux-system --for 2h' overrides that\n",
+			log:     "⚠️ gate freeze is still closed by window noon until 2026-05-04T13:00:00Z: to override this, run 'flux open gate freeze -n flux-system --for 2h'\n",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -208,17 +208,17 @@ func (c *uninstallCommand) deletePolicies(ctx context.Context) error {
 	return nil
 }
 
-// releaseSources gives up what gate-controller owns of sources, and removes the condition that only it keeps.
+// releaseSources gives up what gate-controller owns of sources, and removes the conditions that only it keeps.
 func (c *uninstallCommand) releaseSources(ctx context.Context) error {
 	var failed []error
-	for _, kind := range gatingv1.SourceKinds {
-		sources, err := c.list(ctx, gatingv1.SourceGroupVersion.WithKind(kind))
+	for _, kind := range gatingv1.HeldKinds() {
+		sources, err := c.list(ctx, kind)
 		if err != nil {
 			failed = append(failed, err)
 		}
 		for i := range sources {
 			if err := c.releaseSource(ctx, &sources[i]); err != nil {
-				failed = append(failed, fmt.Errorf("%s %s/%s: %w", kind, sources[i].GetNamespace(), sources[i].GetName(), err))
+				failed = append(failed, fmt.Errorf("%s %s/%s: %w", kind.Kind, sources[i].GetNamespace(), sources[i].GetName(), err))
 			}
 		}
 	}
@@ -247,21 +247,21 @@ func (c *uninstallCommand) releaseSource(ctx context.Context, source *unstructur
 			return client.IgnoreNotFound(err)
 		}
 		before := source.DeepCopy()
-		if removed, err := removeGatesOpen(source); !removed || err != nil {
+		if removed, err := removeConditions(source); !removed || err != nil {
 			return err
 		}
 		return client.IgnoreNotFound(c.kube.Status().Patch(ctx, source, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 	})
 }
 
-func removeGatesOpen(source *unstructured.Unstructured) (removed bool, _ error) {
+func removeConditions(source *unstructured.Unstructured) (removed bool, _ error) {
 	conditions, _, err := unstructured.NestedSlice(source.Object, "status", "conditions")
 	if err != nil {
 		return false, err
 	}
 	kept := slices.DeleteFunc(slices.Clone(conditions), func(condition any) bool {
 		fields, ok := condition.(map[string]any)
-		return ok && fields["type"] == gatingv1.GatesOpenCondition
+		return ok && (fields["type"] == gatingv1.GatesOpenCondition || fields["type"] == gatingv1.RevisionPassesCondition || fields["type"] == gatingv1.ArtifactLostCondition)
 	})
 	if len(kept) == len(conditions) {
 		return false, nil

@@ -51,7 +51,7 @@ func (l *verbLinks) commands() []*cobra.Command {
 	return []*cobra.Command{
 		{
 			Use:   "install-verbs",
-			Short: "Add 'flux open', 'flux close', 'flux approve', 'flux gate' and 'flux pipeline'",
+			Short: "Add 'flux open', 'flux close', 'flux approve', 'flux pass', 'flux gate' and 'flux pipeline'",
 			Long: `Add links to this plugin to Flux's plugin directory, so 'flux close gate' works like
 'flux sluice close gate'.
 

@@ -26,8 +26,10 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 )
@@ -75,10 +77,27 @@ func advice(pipeline *pipelinesv1.Pipeline, env string) string {
 		return ""
 	case status.State == pipelinesv1.EnvironmentAbandoned, status.State == pipelinesv1.EnvironmentRolledBack:
 		return fmt.Sprintf("; to force it: flux pipeline reconcile %s --force -n %s", pipeline.Name, pipeline.Namespace)
-	case status.WaitingApproval.Revision != "" && waits(status.State):
-		return "; to approve: " + ApproveCommand(pipeline, env)
+	case !waits(status.State):
+		return ""
 	}
-	return ""
+	text := ""
+	if status.WaitingApproval.Revision != "" {
+		text = "; to approve: " + ApproveCommand(pipeline, env)
+	}
+	if command := passCommand(pipeline, env); command != "" {
+		text += "; if it is urgent: " + command
+	}
+	return text
+}
+
+// passCommand returns the command with which the promotion passes its closed gate. It is empty if no gate is closed, or
+// if the promotion has several gates: then the message says which are closed.
+func passCommand(pipeline *pipelinesv1.Pipeline, env string) string {
+	unmet, promotion := pipeline.WaitsForGates(env), pipeline.PromotionInto(pipeline.Environment(env))
+	if unmet == nil || unmet.Reason != gatingv1.GateClosedReason || promotion == nil || promotion.Gates == nil || len(promotion.Gates.Refs) != 1 {
+		return ""
+	}
+	return PassCommand(promotion.Gates.Refs[0].NamespacedName(pipeline.Namespace), pipeline.Status.Environments[env].Promotion.Revision)
 }
 
 // waits reports whether the promotion's turn has come, so an approval can continue it.
@@ -115,6 +134,11 @@ func ApproveCommand(pipeline *pipelinesv1.Pipeline, env string) string {
 	return fmt.Sprintf("flux approve promotion %s --env %s -n %s", pipeline.Name, quote(env), pipeline.Namespace)
 }
 
+// PassCommand returns the command that lets a revision pass a closed gate.
+func PassCommand(gate types.NamespacedName, revision string) string {
+	return fmt.Sprintf("flux pass gate %s -n %s --revision %s --reason TEXT", gate.Name, gate.Namespace, quote(revision))
+}
+
 // PullRequestURL returns the URL of the promotion's pull request, or "".
 func PullRequestURL(record *pipelinesv1.PromotionRecord) string {
 	if record.PullRequest == nil {
@@ -123,7 +147,7 @@ func PullRequestURL(record *pipelinesv1.PromotionRecord) string {
 	return record.PullRequest.URL
 }
 
-var plain = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+var plain = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
 
 // quote quotes a word for the shell.
 func quote(word string) string {

@@ -25,6 +25,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
@@ -73,6 +74,17 @@ func stands(at string, state pipelinesv1.EnvironmentState, message string, since
 	}
 }
 
+// waitsFor lets the promotion into prod wait for gates.
+func waitsFor(reason string, gates ...gatingv1.GateReference) func(*pipelinesv1.Pipeline) {
+	return func(pipeline *pipelinesv1.Pipeline) {
+		pipeline.Spec.Promotion = &pipelinesv1.Promotion{Gates: &gatingv1.GateReferences{Refs: gates}}
+		pipeline.Status.Environments["prod"].Promotion = &pipelinesv1.PromotionRecord{
+			Revision: current, State: pipelinesv1.PromotionUnapproved,
+			Preconditions: []pipelinesv1.PreconditionStatus{{Type: pipelinesv1.GatesPrecondition, Reason: reason}},
+		}
+	}
+}
+
 func TestLine(t *testing.T) {
 	const named = "v1.2.3@sha1:cccccccc"
 	waitsForApproval := func(p *pipelinesv1.Pipeline) { p.Status.Environments["prod"].WaitingApproval.Revision = current }
@@ -115,6 +127,32 @@ func TestLine(t *testing.T) {
 			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Waiting", named+" waits: 1 of 2 approvals, by ada", threeAgo), waitsForApproval},
 			want: "prod: " + named + " waits: 1 of 2 approvals, by ada (since 2026-05-04T09:00:00Z, 3h); " +
 				"to approve: flux approve promotion app --env prod -n flux-system",
+		},
+		{
+			name:    "a gate is closed, and this is how to let the revision pass",
+			env:     "prod",
+			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Waiting", named+" waits: gate freeze is closed", threeAgo), waitsFor("GateClosed", "platform/freeze")},
+			want: "prod: " + named + " waits: gate freeze is closed (since 2026-05-04T09:00:00Z, 3h); " +
+				"if it is urgent: flux pass gate freeze -n platform --revision " + current + " --reason TEXT",
+		},
+		{
+			name:    "a gate is closed and an approval is missing, and both commands are told",
+			env:     "prod",
+			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Waiting", named+" waits"), waitsForApproval, waitsFor("GateClosed", "freeze")},
+			want: "prod: " + named + " waits; to approve: flux approve promotion app --env prod -n flux-system; " +
+				"if it is urgent: flux pass gate freeze -n flux-system --revision " + current + " --reason TEXT",
+		},
+		{
+			name:    "a missing gate can't be passed",
+			env:     "prod",
+			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Waiting", named+" waits: gate freeze not found"), waitsFor("GateNotFound", "freeze")},
+			want:    "prod: " + named + " waits: gate freeze not found",
+		},
+		{
+			name:    "of several gates, the message names those that are closed",
+			env:     "prod",
+			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Waiting", named+" waits: gate freeze is closed; gate sign-off is open"), waitsFor("GateClosed", "freeze", "sign-off")},
+			want:    "prod: " + named + " waits: gate freeze is closed; gate sign-off is open",
 		},
 		{
 			name: "an approval of the environment before it is missing",
