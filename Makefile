@@ -5,7 +5,7 @@
 BIN := $(CURDIR)/bin
 MODULES := api runtime gate-controller pipeline-controller flux-cli-plugin release tests cmd
 
-VERBS := open close approve gate pipeline sluice
+VERBS := open close approve pass gate pipeline sluice
 
 # The binaries of the local cluster. If KUBEBUILDER_ASSETS is set, those of the control plane are taken from there.
 export SLUICE_BIN := $(BIN)
@@ -29,9 +29,9 @@ help: ## Show this help.
 demo: $(if $(PREBUILT),prebuilt,binaries) build ## Demonstrate a promotion from dev to prod, and a gate. ARGS=--keep leaves the cluster running, PREBUILT=1 downloads binaries.
 	@$(if $(PREBUILT),SLUICE_BIN=$(BIN)/prebuilt) $(BIN)/sluice-local $(ARGS)
 
-# The files of tests/e2e about gates. They and the others are tested at the same time, each in a cluster of its own, because
-# both wait more than they compute.
-GATES := /(access|bypass|charts|crash|forgery|gates|health|interruptions|lifecycle|lost_field|refused|replaced_gate|shards|sources|takeover|turned_by|undone|windows)_test
+# Half of tests/e2e: most of the files about gates. They and the others are tested at the same time, each in a cluster of
+# its own, because both wait more than they compute.
+GATES := /(access|bypass|charts|crash|forgery|gates|health|image_automation|interruptions|lifecycle|lost_field|passes|refused|replaced_gate|shards|sources|takeover|turned_by|undone|urgent_fix|windows)_test
 
 .PHONY: test
 test: binaries build ## Run all tests except those of make e2e and make soak.
@@ -103,6 +103,13 @@ soak: binaries build ## Run the slow tests, and an hour with hostile hosts and r
 	go test -count=1 -timeout 45m ./tests/e2e -ginkgo.label-filter=slow
 	go test -count=1 -timeout 0 -v -tags soak ./tests/soak $(ARGS)
 
+# The controllers run as processes beside a real control plane. Nothing else should run meanwhile.
+.PHONY: bench
+bench: binaries build ## Measure what has a budget, for docs/benchmarks.md. ARGS="-pipelines 100 -gated 100" limits the sizes, BEFORE=old.json compares.
+	go test -count=1 -timeout 0 -run '^$$' -bench '^BenchmarkBudgets$$' -benchtime 1x ./tests/scale \
+		-report $(BIN)/bench.json $(if $(BEFORE),-before $(abspath $(BEFORE))) $(ARGS)
+	@cat $(BIN)/bench.md
+
 .PHONY: binaries
 binaries: ## Build the control plane, Flux and Gitea for this machine.
 	@hack/build.sh controlplane flux gitea
@@ -119,11 +126,12 @@ prebuilt: build ## Download the binaries of the control plane, Flux and Gitea, t
 node: ## Build the binaries of a node, and install the system packages that it needs.
 	@hack/build.sh node
 
+# The tag is that of release/program.
 .PHONY: build
 build: ## Build Sluice.
 	@mkdir -p $(BIN)/plugins
 	go build -o $(BIN)/gate-controller ./gate-controller
-	go build -o $(BIN)/pipeline-controller ./pipeline-controller
+	go build -tags=grpcnotrace -o $(BIN)/pipeline-controller ./pipeline-controller
 	go build -o $(BIN)/flux-sluice ./flux-cli-plugin
 	go build -o $(BIN)/sluice-local ./cmd/sluice-local
 	@$(foreach verb,$(VERBS),ln -sf ../flux-sluice $(BIN)/plugins/flux-$(verb);)
@@ -163,9 +171,11 @@ generate: $(BIN)/controller-gen ## Generate Go code.
 	cd gate-controller && $(BIN)/controller-gen object:headerFile=../hack/boilerplate.go.txt paths=./internal/source
 
 .PHONY: manifests
-manifests: $(BIN)/controller-gen $(BIN)/crd-ref-docs ## Generate the CRDs, the controllers' roles and docs/api.
+manifests: $(BIN)/controller-gen $(BIN)/crd-ref-docs ## Generate the CRDs, also those of Flux that only tests use, the controllers' roles and docs/api.
 	cd api && $(BIN)/controller-gen crd paths=./gating/... paths=./pipelines/... output:crd:dir=../config/crd/bases
 	cd api && $(BIN)/controller-gen crd paths=./gitops/... output:crd:dir=../config/components/gitops-clusters
+	cd tests && $(BIN)/controller-gen crd paths=github.com/fluxcd/image-automation-controller/api/v1 \
+		paths=github.com/fluxcd/source-watcher/api/v2/v1beta1 output:crd:dir=crds
 	for controller in gate-controller pipeline-controller; do (cd $$controller && \
 		$(BIN)/controller-gen rbac:roleName=sluice-$$controller,fileName=$${controller}_role.yaml paths=./... output:rbac:dir=../config/rbac) || exit 1; done
 	@mkdir -p docs/api
@@ -177,7 +187,9 @@ tidy: ## Tidy all modules. Each gets the versions of the workspace, so that a re
 	go work sync
 	for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
+# Compilers that collect less garbage take a tenth less time.
 .PHONY: verify
+verify: export GOGC := 400
 verify: generate manifests tidy ## Check formatting, vet, and that generated files are up to date.
 	go vet $(MODULES:%=./%/...)
 	go vet -tags e2e_node,soak ./tests/...

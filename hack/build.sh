@@ -17,8 +17,9 @@
 #
 #   hack/build.sh NAME...     NAME: controlplane, node, flux, flux-crds, gitea, flux-cli, controlplane-1.34
 #
-# controlplane-1.34 is an older control plane with its kubelet, in a directory of its own: bin/controlplane-1.34, for KUBEBUILDER_ASSETS.
-# For another platform than this machine's, PLATFORM=linux/arm64 hack/build.sh flux-cli builds bin/flux-cli/linux_arm64/flux.
+# controlplane-1.34 is an older control plane with its kubelet, in its own directory for KUBEBUILDER_ASSETS:
+# bin/controlplane-1.34. PLATFORM=linux/arm64 hack/build.sh flux-cli builds bin/flux-cli/linux_arm64/flux, for another
+# platform than this machine's.
 #
 # What is there already, from the same go.mod, go.sum and script, is not built again.
 # Programs in the directory KUBEBUILDER_ASSETS, when it is set, are used instead of building them.
@@ -114,7 +115,8 @@ compile() {
 
 	# As a job (-m) it has a process group of its own, which clean_up ends as a whole; without, it would ignore SIGINT.
 	set -m
-	go build -mod=readonly -trimpath -buildvcs=false -v "$@" -o "$dir/" "${packages[@]}" >"$work/log" 2>&1 &
+	# Compilers that collect less garbage take a tenth less time.
+	GOGC=400 go build -mod=readonly -trimpath -buildvcs=false -v "$@" -o "$dir/" "${packages[@]}" >"$work/log" 2>&1 &
 	builder=$!
 	set +m
 	while kill -0 "$builder" 2>/dev/null; do

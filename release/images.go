@@ -40,7 +40,7 @@ const (
 )
 
 // verbs are the names that the plugin has beside its own.
-var verbs = []string{"open", "close", "approve", "gate", "pipeline"}
+var verbs = []string{"open", "close", "approve", "pass", "gate", "pipeline"}
 
 // product is an image that is released.
 type product struct {

@@ -163,6 +163,7 @@ func TestImages(t *testing.T) {
 			"usr/local/lib/flux/plugins/flux-open":     "flux-sluice",
 			"usr/local/lib/flux/plugins/flux-close":    "flux-sluice",
 			"usr/local/lib/flux/plugins/flux-approve":  "flux-sluice",
+			"usr/local/lib/flux/plugins/flux-pass":     "flux-sluice",
 			"usr/local/lib/flux/plugins/flux-gate":     "flux-sluice",
 			"usr/local/lib/flux/plugins/flux-pipeline": "flux-sluice",
 			"etc/ssl/certs/ca-certificates.crt":        "-rw-r--r--",
