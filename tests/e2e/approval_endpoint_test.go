@@ -35,7 +35,6 @@ import (
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -249,14 +248,10 @@ spec:
 		}).Should(Equal(`403 {"error":"approvals by HTTP don't count for promotions into environment prod: approvals.http is false"}` + "\n"))
 
 		By("having been made before that was said, and by a person with the key who has an account, too")
-		config := rest.CopyConfig(world.Cluster.Config)
-		config.Impersonate.UserName = self
-		controller, err := client.New(config, client.Options{Scheme: world.Client.Scheme(), Mapper: world.Client.RESTMapper()})
-		Expect(err).NotTo(HaveOccurred())
 		review := &authenticationv1.SelfSubjectReview{}
 		Expect(world.Client.Create(ctx, review)).To(Succeed())
 		person := review.Status.UserInfo.Username
-		for by, as := range map[string]client.Client{self: controller, person: world.Client} {
+		for by, as := range map[string]client.Client{self: actingAs(self), person: world.Client} {
 			spec := pipelinesv1.PromotionApprovalSpec{Environment: "prod", Revision: waiting, ApprovedBy: by}
 			spec.PipelineRef.Name = "other"
 			Expect(as.Create(ctx, pipelinesv1.NewPromotionApproval(namespace, spec))).To(Succeed())

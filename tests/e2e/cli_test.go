@@ -233,11 +233,12 @@ subjects: [{kind: ServiceAccount, name: cli-ada, namespace: flux-system}]
 		pipeline(ctx, "cli-gated", "manual: true, gates: {refs: [cli-freeze]}")
 
 		const frozen = "gate cli-freeze is closed by admin (end of quarter)"
+		const urgent = `; if it is urgent: flux pass gate cli-freeze -n flux-system --revision v2\.0\.0@sha1:[0-9a-f]{40} --reason TEXT`
 		said := fluxSays(ctx, "approve", "promotion", "cli-gated", "--env=two", "--yes")
 		Expect(said).To(And(
 			MatchRegexp(`(?m)^  also waits for: gate cli-freeze is closed by admin \(end of quarter\)$`),
-			MatchRegexp(`◎ `+waits+`gate cli-freeze is closed by admin \(end of quarter\)`+since+`\n$`)))
-		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(MatchRegexp(`^` + waits + `gate cli-freeze is closed by admin \(end of quarter\)` + since + `\n$`))
+			MatchRegexp(`◎ `+waits+`gate cli-freeze is closed by admin \(end of quarter\)`+since+urgent+`\n$`)))
+		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(MatchRegexp(`^` + waits + `gate cli-freeze is closed by admin \(end of quarter\)` + since + urgent + `\n$`))
 
 		By("showing what the gate holds")
 		apply(ctx, `
@@ -313,7 +314,7 @@ subjects: [{kind: ServiceAccount, name: cli-tenant, namespace: flux-system}]
 		Expect(fluxSays(ctx, turner, "close", "gate", "cli-limited", "--reason=end of quarter")).To(HaveSuffix("✔ gate cli-limited is closed: held 1 of 1 source\n"))
 		Expect(fluxSays(ctx, turner, "gate", "get", "cli-limited")).To(And(
 			MatchRegexp(`^Gate/flux-system/cli-limited: closed by \S+ since \S+ \(\S+\): end of quarter\n`),
-			ContainSubstring("│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart in flux-system namespace; by the gate's status: 1 of 1 source held\n"),
+			ContainSubstring("│   └── you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart, ExternalArtifact in flux-system namespace; by the gate's status: 1 of 1 source held\n"),
 			ContainSubstring("    └── you may not list Pipeline in flux-system namespace; by the gate's status: 0 promotions held\n")))
 
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "GateClosed"))

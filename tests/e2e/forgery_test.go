@@ -51,9 +51,15 @@ subjects: [{kind: ServiceAccount, name: %[1]s, namespace: flux-system}]
 `, name, clusterRole)
 	Eventually(ctx, may(name, authorizationv1.ResourceAttributes{
 		Verb: "patch", Group: sourcev1.GroupVersion.Group, Resource: "gitrepositories", Subresource: "status", Namespace: flux})).Should(BeTrue())
+	return actingAs("system:serviceaccount:flux-system:" + name)
+}
+
+// actingAs returns a client of a user.
+func actingAs(user string) client.Client {
+	GinkgoHelper()
 	config := rest.CopyConfig(world.Cluster.Config)
-	config.Impersonate.UserName = "system:serviceaccount:flux-system:" + name
-	as, err := client.New(config, client.Options{})
+	config.Impersonate.UserName = user
+	as, err := client.New(config, client.Options{Scheme: world.Client.Scheme(), Mapper: world.Client.RESTMapper()})
 	Expect(err).NotTo(HaveOccurred())
 	return as
 }
@@ -115,18 +121,24 @@ func withArtifact(source *unstructured.Unstructured, revision string) *unstructu
 // withGatesOpen returns a source with another condition GatesOpen, in addition to or instead of its own.
 func withGatesOpen(source *unstructured.Unstructured, beside bool, status metav1.ConditionStatus, message string) *unstructured.Unstructured {
 	GinkgoHelper()
+	return withCondition(source, gatingv1.GatesOpenCondition, beside, status, message)
+}
+
+// withCondition returns a source with another condition, in addition to or instead of its own of that type.
+func withCondition(source *unstructured.Unstructured, name string, beside bool, status metav1.ConditionStatus, message string) *unstructured.Unstructured {
+	GinkgoHelper()
 	source = source.DeepCopy()
 	before, _, err := unstructured.NestedSlice(source.Object, "status", "conditions")
 	Expect(err).NotTo(HaveOccurred())
 	var after []any
 	for _, condition := range before {
-		if beside || condition.(map[string]any)["type"] != "GatesOpen" {
+		if beside || condition.(map[string]any)["type"] != name {
 			after = append(after, condition)
 		}
 	}
 	if status != "" {
 		after = append(after, map[string]any{
-			"type": "GatesOpen", "status": string(status), "reason": "AllGatesOpen", "message": message,
+			"type": name, "status": string(status), "reason": "AllGatesOpen", "message": message,
 			"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": source.GetGeneration(),
 		})
 	}
@@ -151,18 +163,31 @@ func refusesWith(ctx context.Context, as client.Client, is, should *unstructured
 }
 
 // byStatusWrite makes an editor set GatesOpen=True on each source: with an artifact, in addition to gate-controller's
-// condition, and alone.
+// condition, and alone. It does the same with RevisionPasses=True and ArtifactLost=True, and points the artifact that is
+// published to another path.
 func byStatusWrite(ctx context.Context, g *group, round int) []*unstructured.Unstructured {
 	GinkgoHelper()
 	editor := fluxEditor(ctx)
 	sources := now(ctx, g.sources())
 	// The policy that the API server evaluates first refuses the artifact.
-	refusal := Or(withoutRight, MatchError(And(ContainSubstring("denied request: new artifact blocked: gate "), ContainSubstring(" is closed"))))
+	blocked := MatchError(ContainSubstring("denied request: new artifact blocked: "))
+	refusal := Or(withoutRight, blocked)
 	for _, source := range sources {
 		forged := withArtifact(source, "forged-"+version(round))
 		refusesWith(ctx, editor, source, withGatesOpen(forged, false, metav1.ConditionTrue, ""), refusal)
 		refusesWith(ctx, editor, source, withGatesOpen(forged, true, metav1.ConditionTrue, ""), refusal)
 		refuses(ctx, editor, source, withGatesOpen(source, false, metav1.ConditionTrue, ""))
+		passes := "forged-" + version(round) + " until 2099-01-01T00:00:00Z"
+		refusesWith(ctx, editor, source, withCondition(forged, gatingv1.RevisionPassesCondition, false, metav1.ConditionTrue, passes), refusal)
+		refuses(ctx, editor, source, withCondition(source, gatingv1.RevisionPassesCondition, false, metav1.ConditionTrue, passes))
+		lost := "forged-" + version(round) + "@sha256:" + strings.Repeat("0", 64) + " was lost"
+		refusesWith(ctx, editor, source, withCondition(forged, gatingv1.ArtifactLostCondition, false, metav1.ConditionTrue, lost), refusal)
+		refuses(ctx, editor, source, withCondition(source, gatingv1.ArtifactLostCondition, false, metav1.ConditionTrue, lost))
+		if _, published, _ := unstructured.NestedMap(source.Object, "status", "artifact"); published {
+			moved := source.DeepCopy()
+			Expect(unstructured.SetNestedField(moved.Object, "forged.tar.gz", "status", "artifact", "path")).To(Succeed())
+			refusesWith(ctx, editor, source, moved, blocked)
+		}
 	}
 	return sources
 }

@@ -188,7 +188,7 @@ spec:
 		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
 	})
 
-	It("is an error when it does not exist, and holds all the same", func(ctx SpecContext) {
+	It("is an error when it does not exist, and still holds", func(ctx SpecContext) {
 		source := ungatedSource(ctx, "missing")
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "nobody-made-this")
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "GateNotFound")))

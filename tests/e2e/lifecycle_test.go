@@ -19,11 +19,13 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
@@ -149,68 +151,119 @@ var _ = Describe("Sources that are fetched once a day", Ordered, func() {
 		}
 	})
 
-	It("publish nothing when source-controller has lost its artifacts meanwhile, and recover when the gate is open", func(ctx SpecContext) {
-		g := begin(ctx, "restart")
-		release := func(version string) {
-			GinkgoHelper()
-			Expect(world.Commit(g.upstreamOf(g.lines[0]), "Run "+version, map[string]string{
-				"app/app.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: restart}\ndata: {version: " + version + "}\n",
-			})).To(Succeed())
-		}
-		release(version(0))
+	// beginApplied creates a group whose first source Flux applies, and returns the applied ConfigMap with its version.
+	beginApplied := func(ctx context.Context, name string) (g *group, app, applied *unstructured.Unstructured) {
+		GinkgoHelper()
+		g = begin(ctx, name)
+		g.releaseApp(version(0))
 		request(ctx, g.sources()[0])
 		apply(ctx, `
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
-metadata: {name: restart, namespace: flux-system}
-spec: {interval: 24h, path: ./app, prune: true, targetNamespace: flux-system, sourceRef: {kind: GitRepository, name: %s}}
-`, g.sources()[0].GetName())
-		app := object(kustomizeAPI, kustomizev1.KustomizationKind, flux, "restart")
+metadata: {name: %[1]s, namespace: flux-system}
+spec: {interval: 2s, path: ./app, prune: true, targetNamespace: flux-system, sourceRef: {kind: GitRepository, name: %[2]s}}
+`, name, g.sources()[0].GetName())
+		app = object(kustomizeAPI, kustomizev1.KustomizationKind, flux, name)
 		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, app)).To(Succeed()) })
-		running := field(object("v1", "ConfigMap", flux, "restart"), "data", "version")
-		Eventually(ctx, running).Should(Equal(version(0)))
+		applied = object("v1", "ConfigMap", flux, "restart")
+		Eventually(ctx, field(applied, "data", "version")).Should(Equal(version(0)))
+		return g, app, applied
+	}
+
+	It("publish the same artifacts again when source-controller has lost them meanwhile, so that Flux corrects drift", func(ctx SpecContext) {
+		g, _, applied := beginApplied(ctx, "restored")
 		g.hold(ctx)
 		g.sentinel.close()
+		before := now(ctx, g.sources())
+		loseArtifacts(ctx)
+		Expect(world.Client.Patch(ctx, applied.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"version":"tampered"}}`)))).To(Succeed())
 
-		g.publish(ctx, 1)
-		release(version(1))
-
-		By("restarting source-controller with an empty storage, as a new Pod has without a volume")
-		sourceController := world.Cluster.Process("source-controller")
-		Expect(sourceController.Kill()).To(Succeed())
-		stored, err := filepath.Glob(filepath.Join(world.Cluster.Dir, "artifacts", "*"))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(stored).NotTo(BeEmpty())
-		for _, path := range stored {
-			Expect(os.RemoveAll(path)).To(Succeed())
+		for i, source := range g.sources() {
+			Eventually(ctx, content(source)).Should(ContainSubstring(version(0)), key(source))
+			Eventually(ctx, condition(source, gatingv1.ArtifactLostCondition)).Should(HaveField("Type", BeEmpty()), key(source))
+			Expect(published(now(ctx, []*unstructured.Unstructured{source})[0])).To(Equal(published(before[i])))
 		}
-		Expect(sourceController.Start(ctx)).To(Succeed())
+		Eventually(ctx, field(applied, "data", "version")).Should(Equal(version(0)))
 		g.expectHeld(ctx, now(ctx, g.sources())...)
 		Expect(g.sentinel.leaks()).To(BeEmpty())
+		Expect(g.sentinel.opened()).To(BeEmpty())
+	})
 
-		By("looking at what there is to see of that")
+	It("publish nothing when source-controller has lost artifacts that are no longer offered, say so, and recover when the gate is open", func(ctx SpecContext) {
+		g, app, applied := beginApplied(ctx, "restart")
+		g.hold(ctx)
+		g.sentinel.close()
+		before := now(ctx, g.sources())
+		g.publish(ctx, 1)
+		g.releaseApp(version(1))
+		loseArtifacts(ctx)
+
+		git, gate := g.sources()[0], object(gatingAPI, gatingv1.GateKind, flux, "restart")
 		for _, source := range g.sources() {
-			Expect(condition(source, meta.ReadyCondition)(ctx)).To(HaveField("Status", BeEquivalentTo("True")), "%s doesn't know of it", key(source))
-			// It serves artifacts a moment after it starts to reconcile.
-			Eventually(ctx, func(ctx context.Context) error {
-				_, err := content(source)(ctx)
-				return err
-			}).Should(MatchError(ContainSubstring("404 Not Found")), key(source))
+			Eventually(ctx, condition(source, gatingv1.ArtifactLostCondition)).Should(HaveField("Status", BeEquivalentTo("True")), key(source))
 		}
-		annotate(ctx, app, meta.ReconcileRequestAnnotation, version(1))
-		Eventually(ctx, condition(app, meta.ReadyCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")),
-			HaveField("Reason", meta.ArtifactFailedReason), HaveField("Message", ContainSubstring("artifact not found"))))
-		Expect(running(ctx)).To(Equal(version(0)), "what was applied stays")
+		Eventually(ctx, condition(git, gatingv1.ArtifactLostCondition)).Should(And(HaveField("Reason", "NotRestored"),
+			HaveField("Message", And(HavePrefix("main@sha1:"), ContainSubstring("the source offers another artifact"), ContainSubstring("; next attempt at ")))))
+		Eventually(ctx, heldAndObserved(git)).Should(BeTrue())
+		Eventually(ctx, field(gate, "status", "lost")).Should(BeNumerically(">=", len(g.lines)), "it has a HelmRepository too")
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "gate/restart")
+		}).Should(ContainSubstring("ArtifactLost"))
+		Eventually(ctx, condition(app, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("False")))
+		Expect(field(applied, "data", "version")(ctx)).To(Equal(version(0)), "what was applied stays")
+
+		By("publishing another revision or digest than that of the lost artifact")
+		is := now(ctx, []*unstructured.Unstructured{git})[0]
+		for name, value := range map[string]string{"revision": "main@sha1:" + strings.Repeat("a", 40), "digest": "sha256:" + strings.Repeat("a", 64)} {
+			should, artifact := is.DeepCopy(), before[0].Object["status"].(map[string]any)["artifact"].(map[string]any)
+			Expect(unstructured.SetNestedMap(should.Object, artifact, "status", "artifact")).To(Succeed())
+			Expect(unstructured.SetNestedField(should.Object, value, "status", "artifact", name)).To(Succeed())
+			Expect(world.Client.Status().Patch(ctx, should, client.MergeFrom(is))).To(MatchError(ContainSubstring("new artifact blocked")), name)
+		}
 		Expect(g.sentinel.leaks()).To(BeEmpty())
+		Expect(g.sentinel.opened()).To(BeEmpty())
 
 		By("opening the gate")
 		g.sentinel.open()
 		turnGate(ctx, g.name, false)
 		for _, source := range g.sources() {
 			Eventually(ctx, content(source)).Should(ContainSubstring(version(1)), key(source))
+			Eventually(ctx, condition(source, gatingv1.ArtifactLostCondition)).Should(HaveField("Type", BeEmpty()), key(source))
 		}
-		Eventually(ctx, running).Should(Equal(version(1)))
+		Eventually(ctx, field(applied, "data", "version")).Should(Equal(version(1)))
 		Eventually(ctx, condition(app, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
+		Eventually(ctx, field(gate, "status", "lost")).Should(BeEquivalentTo(0))
+	})
+
+	It("stay held when source-controller has lost their artifacts while the backstop is disabled, and say so", func(ctx SpecContext) {
+		g := newGroup(ctx, "unguarded", lines(up)[:1])
+		g.publish(ctx, 0)
+		g.establish(ctx)
+		g.hold(ctx)
+		g.sentinel.close()
+		forge := func(ctx context.Context) error {
+			is := now(ctx, g.sources())[0]
+			return world.Client.Status().Patch(ctx, withArtifact(is, "forged"), client.MergeFrom(is), client.DryRunAll)
+		}
+		turn := func(ctx context.Context, action string, effect OmegaMatcher) {
+			GinkgoHelper()
+			for _, name := range []string{"sluice-gated-sources", "sluice-closed-gates"} {
+				binding := object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", name)
+				Expect(world.Client.Patch(ctx, binding, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"validationActions":[%q]}}`, action)))).To(Succeed())
+			}
+			Eventually(ctx, forge).Should(effect)
+		}
+		blocked := MatchError(ContainSubstring("new artifact blocked"))
+		DeferCleanup(func(ctx SpecContext) { turn(ctx, "Deny", blocked) })
+		turn(ctx, "Audit", Succeed())
+		g.publish(ctx, 1)
+		loseArtifacts(ctx)
+
+		Eventually(ctx, condition(g.sources()[0], gatingv1.ArtifactLostCondition)).Should(And(HaveField("Reason", "NotRestored"),
+			HaveField("Message", ContainSubstring("; the backstop does not refuse other artifacts; next attempt at "))))
+		g.expectHeld(ctx, now(ctx, g.sources())...)
+		Expect(g.sentinel.resumptions()).To(BeEmpty())
+		Expect(g.sentinel.leaks()).To(BeEmpty())
 	})
 
 	It("have an Alert tell which gate closed and opened, and why", func(ctx SpecContext) {
@@ -288,6 +341,28 @@ spec: {providerRef: {name: %[1]s}, eventSources: [{kind: %[3]s, name: %[4]s}]}
 		Eventually(received).Should(Receive(told("GateClosed", "held: gate alert is closed (the quarter ends)")))
 	})
 })
+
+// releaseApp releases a version of what Flux applies from the first source of the group.
+func (g *group) releaseApp(version string) {
+	GinkgoHelper()
+	Expect(world.Commit(g.upstreamOf(g.lines[0]), "Run "+version, map[string]string{
+		"app/app.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: restart}\ndata: {version: " + version + "}\n",
+	})).To(Succeed())
+}
+
+// loseArtifacts restarts source-controller with an empty storage, as a new Pod has without a volume.
+func loseArtifacts(ctx context.Context) {
+	GinkgoHelper()
+	sourceController := world.Cluster.Process("source-controller")
+	Expect(sourceController.Kill()).To(Succeed())
+	stored, err := filepath.Glob(filepath.Join(world.Cluster.Dir, "artifacts", "*"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(stored).NotTo(BeEmpty())
+	for _, path := range stored {
+		Expect(os.RemoveAll(path)).To(Succeed())
+	}
+	Expect(sourceController.Start(ctx)).To(Succeed())
+}
 
 // refusals returns how often the backstop has refused an artifact of a source.
 func refusals(source *unstructured.Unstructured) (int, error) {

@@ -26,6 +26,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -207,6 +208,13 @@ spec: {closed: true}
 			Eventually(ctx, ready(app.name)).Should(HaveField("Message", "prod: 1.1.0 waits: gate mono-freeze is closed"), app.name)
 		}
 		Expect(pullRequestsIn("mono")).To(HaveLen(len(monorepoApps)))
+
+		By("changing what prod runs, which Flux must still repair")
+		deployment := object("apps/v1", "Deployment", "mono-prod", "tagged-shop")
+		replicas := field(deployment, "spec", "replicas")
+		Expect(world.Client.Patch(ctx, deployment.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))).To(Succeed())
+		request(ctx, object(kustomizeAPI, "Kustomization", "mono-prod", "tagged"))
+		Eventually(ctx, replicas).Should(BeEquivalentTo(0))
 	})
 
 	It("arrives in prod once the gate is open", func(ctx SpecContext) {

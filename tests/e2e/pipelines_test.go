@@ -310,7 +310,7 @@ spec:
 		Eventually(ctx, ready("unknown")).Should(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring("Secret flux-system/eu not found"))))
 	})
 
-	It("is given up by force where what it may have left can't be withdrawn any more", func(ctx SpecContext) {
+	It("is abandoned when it is forced and its pull request can't be closed any more", func(ctx SpecContext) {
 		secret(ctx, "mistaken", token)
 		pipelineAt(ctx, "mistaken", github.RepositoryURL(owner, "no-such-repository"), "", "")
 		Eventually(ctx, record("mistaken", "two")).Should(haveState("failed"))
@@ -323,7 +323,7 @@ spec:
 		Eventually(ctx, record("mistaken", "two")).Should(And(haveState("succeeded"), HaveField("PullRequest", BeNil())))
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "events", "--namespace", flux, "--for", "pipeline/mistaken")
-		}).Should(MatchRegexp(`PromotionAbandoned .*two: v2.0.0@sha1:[0-9a-f]{8}: given up on request: withdrawing it failed: `))
+		}).Should(MatchRegexp(`PromotionAbandoned .*two: v2.0.0@sha1:[0-9a-f]{8}: abandoned by force: a pull request may still be open in .*, because closing it failed: `))
 	})
 
 	It("is abandoned when a person closes the pull request, and started anew when a person asks", func(ctx SpecContext) {
@@ -435,7 +435,7 @@ spec:
 		Eventually(ctx, commitStatus("reported")).Should(HavePrefix("sluice/preconditions success"))
 	})
 
-	It("is merged by Sluice where it says so, as soon as the host lets it and not while a gate is closed", func(ctx SpecContext) {
+	It("is merged by Sluice with merge: auto, once the Git host allows it and the gate is open", func(ctx SpecContext) {
 		repository("automatic", map[string]string{"app.yaml": marked("automatic")})
 		secret(ctx, "automatic", token)
 		gateOf(ctx, "automatic", false)

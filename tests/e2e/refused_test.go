@@ -77,7 +77,7 @@ webhooks:
 `,
 		},
 	} {
-		It("lets nothing new out all the same, says so, and is tried again: by "+test.by, func(ctx SpecContext) {
+		It("publishes nothing new, reports the error, and is retried: by "+test.by, func(ctx SpecContext) {
 			g := newGroup(ctx, test.name, lines(startUpstream(ctx))[:1])
 			source := g.sources()[0]
 			gate := object(gatingAPI, gatingv1.GateKind, flux, g.name)

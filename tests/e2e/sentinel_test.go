@@ -62,7 +62,9 @@ type sentinel struct {
 func post(ctx context.Context, group string) *sentinel {
 	GinkgoHelper()
 	s := &sentinel{latest: map[string]*unstructured.Unstructured{}, resumed: map[string]int{}, told: map[string]bool{}}
-	lists := []schema.GroupVersionKind{helmv2.GroupVersion.WithKind(helmv2.HelmReleaseKind + "List")}
+	lists := []schema.GroupVersionKind{
+		helmv2.GroupVersion.WithKind(helmv2.HelmReleaseKind + "List"), sourcev1.GroupVersion.WithKind(sourcev1.ExternalArtifactKind + "List"),
+	}
 	for _, kind := range gatingv1.SourceKinds {
 		lists = append(lists, sourcev1.GroupVersion.WithKind(kind+"List"))
 	}

@@ -26,7 +26,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -35,14 +34,6 @@ import (
 var _ = Describe("Who turned a gate", Ordered, func() {
 	const namespace = "turned"
 
-	as := func(user string) client.Client {
-		GinkgoHelper()
-		config := rest.CopyConfig(world.Cluster.Config)
-		config.Impersonate.UserName = user
-		person, err := client.New(config, client.Options{Scheme: world.Client.Scheme(), Mapper: world.Client.RESTMapper()})
-		Expect(err).NotTo(HaveOccurred())
-		return person
-	}
 	// gate returns a gate, with the annotation turned-by if a name is given.
 	gate := func(name, by, spec string) *unstructured.Unstructured {
 		GinkgoHelper()
@@ -86,13 +77,13 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: gates}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: eve}]
 `)
 		Eventually(ctx, func(ctx context.Context) error {
-			return applies(ctx, as("jane"), "flux", gate("by-jane", "jane", `{"closed":true}`))
+			return applies(ctx, actingAs("jane"), "flux", gate("by-jane", "jane", `{"closed":true}`))
 		}).Should(Succeed(), "the API server hears of the Role a moment after it is written")
 	})
 
 	It("is shown for as long as the turn is theirs", func(ctx SpecContext) {
 		closed := gate("shown", "", `{"closed":true}`)
-		Expect(applies(ctx, as("jane"), "flux", gate("shown", "jane", `{"closed":true}`))).To(Succeed())
+		Expect(applies(ctx, actingAs("jane"), "flux", gate("shown", "jane", `{"closed":true}`))).To(Succeed())
 		Eventually(ctx, turnedBy("shown")).Should(Equal("jane"))
 		Expect(run(ctx, "kubectl", "--namespace", namespace, "get", "gates", "shown", "--output=wide")).To(MatchRegexp(`TURNED-BY(?s:.*)\n.* jane `))
 		Expect(run(ctx, "flux", "--namespace", namespace, "gate", "get", "shown")).To(And(
@@ -100,18 +91,18 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}, {apiGr
 
 		By("turning it by other means, and back")
 		for _, spec := range []string{`{"spec":{"closed":false}}`, `{"spec":{"closed":true}}`} {
-			Expect(patches(ctx, as("eve"), "kubectl-patch", closed, spec)).To(Succeed())
+			Expect(patches(ctx, actingAs("eve"), "kubectl-patch", closed, spec)).To(Succeed())
 			Eventually(ctx, turnedBy("shown")).Should(Equal("field manager kubectl-patch"))
 		}
 		Expect(field(closed, "metadata", "annotations", gatingv1.TurnedByAnnotation)(ctx)).To(Equal("jane"))
 
 		By("giving a reason and taking the name off, which everybody may")
-		Expect(patches(ctx, as("eve"), "kubectl-annotate", closed, `{"metadata":{"annotations":{"`+gatingv1.ReasonAnnotation+`":"end of quarter"}}}`)).To(Succeed())
-		Expect(patches(ctx, as("eve"), "kubectl-annotate", closed, `{"metadata":{"annotations":{"`+gatingv1.TurnedByAnnotation+`":null}}}`)).To(Succeed())
+		Expect(patches(ctx, actingAs("eve"), "kubectl-annotate", closed, `{"metadata":{"annotations":{"`+gatingv1.ReasonAnnotation+`":"end of quarter"}}}`)).To(Succeed())
+		Expect(patches(ctx, actingAs("eve"), "kubectl-annotate", closed, `{"metadata":{"annotations":{"`+gatingv1.TurnedByAnnotation+`":null}}}`)).To(Succeed())
 	})
 
 	It("can't be forged", func(ctx SpecContext) {
-		eve, byJane := as("eve"), gate("by-jane", "", "")
+		eve, byJane := actingAs("eve"), gate("by-jane", "", "")
 		beRefused := And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("annotation gating.toolkit.fluxcd.io/turned-by must be your own name: eve")))
 		named := func(name string) string {
 			return `{"metadata":{"annotations":{"` + gatingv1.TurnedByAnnotation + `":"` + name + `"}}}`

@@ -254,7 +254,7 @@ spec:
 
 		said, err := run(ctx, "flux", "open", "gate", "overridden")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(said).To(And(ContainSubstring("closed by window freeze until"), ContainSubstring("all the same")))
+		Expect(said).To(ContainSubstring("is still closed by window freeze until"))
 
 		said, err = run(ctx, "flux", "open", "gate", "overridden", "--for", "30m", "--reason", "INC-4711")
 		Expect(err).NotTo(HaveOccurred())
@@ -309,6 +309,8 @@ spec:
 		Entry("a zone that does not exist", `openDuring: [{name: a, from: "0 0 * * 1", to: "0 0 * * 2", timeZone: Mars/Phobos}]`, "timeZone must be a name of the tz database"),
 		Entry("the zone of whoever looks", `openDuring: [{name: a, from: "0 0 * * 1", to: "0 0 * * 2", timeZone: Local}]`, "timeZone must be a name of the tz database"),
 		Entry("two windows of a name", `openDuring: [{name: a, from: "0 0 * * 1", to: "0 0 * * 2"}, {name: a, from: "0 0 * * 3", to: "0 0 * * 4"}]`, "Duplicate value"),
+		Entry("an end that is no RFC 3339 time", `override: {closed: true, until: "2026-12-24t06:00:00z"}`, "until"),
+		Entry("an end after the last year", `override: {closed: true, until: "9999-12-31T23:59:59-12:00"}`, "until"),
 		Entry("an override without an end", `override: {closed: true}`, "until: Required value"),
 	)
 })
@@ -345,12 +347,21 @@ func (i *install) publish(ctx context.Context) error {
 	return i.Status().Patch(ctx, i.source(), client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// during publishes repeatedly while a function runs, and returns the refusals.
+// refusal is the error of a publication, unless the API server is only listing the Gates. It does so up to a second after
+// it has the policy, and refuses what waits longer than a second for the list (package generic in k8s.io/apiserver).
+func (i *install) refusal(ctx context.Context) error {
+	if err := i.publish(ctx); err != nil && !strings.Contains(err.Error(), "not yet synced") {
+		return err
+	}
+	return nil
+}
+
+// during publishes repeatedly while a function runs, and returns the first refusal.
 func (i *install) during(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
 	for {
-		if err := i.publish(ctx); err != nil {
+		if err := i.refusal(ctx); err != nil {
 			<-done
 			return err
 		}
@@ -377,7 +388,7 @@ func (i *install) kubectl(ctx context.Context, args ...string) error {
 var _ = Describe("The policy that reads Gates", func() {
 	const sluice = "../../config/default"
 
-	It("refuses no source's status while Sluice is installed, upgraded and removed as the guide says", func(ctx SpecContext) {
+	It("refuses no source's status once the Gates are listed, while Sluice is installed, upgraded and removed as the guide says", func(ctx SpecContext) {
 		i := newInstall(ctx)
 		By("installing, and upgrading")
 		for range 2 {
@@ -388,7 +399,8 @@ var _ = Describe("The policy that reads Gates", func() {
 					i.kubectl(ctx, "apply", "--server-side", "-k", sluice),
 				)
 			})).To(Succeed())
-			Consistently(ctx, i.publish).WithTimeout(2 * time.Second).Should(Succeed())
+			Consistently(ctx, i.refusal).WithTimeout(2 * time.Second).Should(Succeed())
+			Eventually(ctx, i.publish).Should(Succeed())
 		}
 		By("removing, the policies first")
 		Expect(i.during(ctx, func() error {

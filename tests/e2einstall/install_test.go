@@ -136,15 +136,15 @@ func TestUninstall(t *testing.T) {
 	w.Expect(w.run("flux", "sluice", "uninstall", "--silent")).To(ContainSubstring("nothing is held any more"), "it can be repeated")
 }
 
-// This covers users who delete Sluice first; see docs/guides/operations.md.
+// This covers users who delete Sluice first; see docs/guides/uninstall.md.
 func TestCleanUpAfterwards(t *testing.T) {
 	w := held(t)
 	w.run("flux", "delete", "kustomization", "sluice", "--silent")
 	w.Eventually(w.ofSluice).Should(Equal([]string{"CustomResourceDefinition/pipelines.pipelines.weave.works"}), "it waits for the Pipeline's finalizer")
 
-	guide, err := os.ReadFile(filepath.Join(root, "docs/guides/operations.md"))
+	guide, err := os.ReadFile(filepath.Join(root, "docs/guides/uninstall.md"))
 	w.Expect(err).NotTo(HaveOccurred())
-	_, section, found := strings.Cut(string(guide), "### Without the plugin\n")
+	_, section, found := strings.Cut(string(guide), "## Without the plugin\n")
 	w.Expect(found).To(BeTrue())
 	section, _, _ = strings.Cut(section, "\n## ")
 	commands := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1)

@@ -146,9 +146,12 @@ func (c *Cluster) fluxFlags(controller FluxController, events string) ([]string,
 		if err != nil {
 			return nil, err
 		}
+		c.ArtifactsAddr = address
 		return []string{toEvents, "--storage-path=" + storage, "--storage-addr=" + address, "--storage-adv-addr=" + address}, nil
-	case KustomizeController, HelmController:
-		// Shorter than Flux's 30 s, so users wait less.
+	case KustomizeController:
+		// Shorter than Flux's 30 s, so users wait less. Kustomizations of ExternalArtifacts are off by default.
+		return []string{toEvents, "--requeue-dependency=5s", "--feature-gates=ExternalArtifact=true"}, nil
+	case HelmController:
 		return []string{toEvents, "--requeue-dependency=5s"}, nil
 	case NotificationController:
 		receiver, err := freeAddress()

@@ -42,6 +42,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
@@ -111,9 +112,14 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	g.Expect(err).NotTo(HaveOccurred())
 	w.admin, err = client.New(cluster.Config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
+	more, err := filepath.Glob(filepath.Join(root, "tests", "crds", "*.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
 	operator := module(ctx, g, "prometheus-operator", "github.com/prometheus-operator/prometheus-operator")
 	for _, kind := range []string{"podmonitors", "prometheusrules"} {
-		crd, err := os.ReadFile(filepath.Join(operator, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml"))
+		more = append(more, filepath.Join(operator, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml"))
+	}
+	for _, file := range more {
+		crd, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(cluster.Apply(ctx, crd)).To(Succeed())
 	}
@@ -336,12 +342,13 @@ func (w *world) applyObject(ctx context.Context, object *unstructured.Unstructur
 	return as.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.DryRunAll, client.ForceOwnership, client.FieldOwner(fieldManager))
 }
 
-// authorOf returns the client for an object: an approval must be created in one's own name.
+// authorOf returns the client for an object: an approval or a pass must be created in one's own name.
 func (w *world) authorOf(object *unstructured.Unstructured) (client.Client, error) {
-	if object.GetKind() != pipelinesv1.PromotionApprovalKind {
+	field, named := map[string]string{pipelinesv1.PromotionApprovalKind: "approvedBy", gatingv1.GatePassKind: "grantedBy"}[object.GetKind()]
+	if !named {
 		return w.admin, nil
 	}
-	name, _, err := unstructured.NestedString(object.Object, "spec", "approvedBy")
+	name, _, err := unstructured.NestedString(object.Object, "spec", field)
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func (p *Playground) installSluice(ctx context.Context) error {
 	if err := p.Cluster.ApplyKustomization(ctx, filepath.Join(p.root, "config", "default"), "Deployment"); err != nil {
 		return err
 	}
-	if p.GateController, err = p.startController(ctx, "gate-controller"); err != nil {
+	if p.GateController, err = p.startController(ctx, "gate-controller", "--artifact-hosts="+p.Cluster.ArtifactsAddr); err != nil {
 		return err
 	}
 	// The port is any: the controller's log says which.

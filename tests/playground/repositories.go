@@ -24,7 +24,8 @@ import (
 	"code.gitea.io/sdk/gitea"
 )
 
-// interval is how often Flux looks for changes in the playground. It is short: a person is watching.
+// interval is how often Flux looks for new commits in the playground. It is short: a person is watching. What Flux
+// applies follows at once, so that its own interval can be longer.
 const interval = "5s"
 
 // values are the values for the templates of the manifests.

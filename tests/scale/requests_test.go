@@ -47,7 +47,7 @@ func TestRequests(t *testing.T) {
 		result, err := w.measure(t.Context(), turn.closed)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		givenUp := receiver.givenUp()
-		t.Run("sources follow a gate that is "+turn.name+" before notification-controller is given up", func(t *testing.T) {
+		t.Run("sources follow a gate that is "+turn.name+" before Sluice stops waiting for notification-controller", func(t *testing.T) {
 			g := NewWithT(t)
 			g.Eventually(receiver.tried).Should(BeNumerically(">", 0))
 			g.Expect(givenUp).To(BeNumerically("<", len(w.sources)/2))
@@ -167,7 +167,7 @@ func (w *world) reconciled(ctx context.Context) error {
 		objects[kind]++
 	}
 	err := poll(ctx, "all sources to be looked at", func(ctx context.Context) error {
-		metrics, err := scrape(ctx, http.DefaultClient, "http://"+w.gateController.MetricsAddr)
+		metrics, err := w.gateControllerMetrics(ctx)
 		if err != nil {
 			return err
 		}
@@ -186,6 +186,6 @@ func (w *world) reconciled(ctx context.Context) error {
 
 // failures returns the number of failed reconciliations since the start of gate-controller.
 func (w *world) failures(ctx context.Context) (float64, error) {
-	metrics, err := scrape(ctx, http.DefaultClient, "http://"+w.gateController.MetricsAddr)
+	metrics, err := w.gateControllerMetrics(ctx)
 	return metrics.sum("controller_runtime_reconcile_errors_total"), err
 }

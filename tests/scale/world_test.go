@@ -14,8 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package scale measures gate-controller with many sources on one gate. It uses a real API server and the real
-// source-controller. See docs/benchmarks.md for how to run the benchmarks, and for their output.
+// Package scale measures the controllers, as processes, with many Pipelines, and with many sources on one gate. It uses
+// a real API server and Flux's real controllers. See docs/benchmarks.md for how to run the benchmarks, and for their
+// output.
 package scale
 
 import (
@@ -54,7 +55,7 @@ const (
 	gateName           = "freeze"
 
 	// patience is the timeout of all waits.
-	patience = 5 * time.Minute
+	patience = 20 * time.Minute
 )
 
 // world is a cluster in which many sources refer to one gate.
@@ -108,13 +109,8 @@ func start(ctx context.Context, t testing.TB, options options) *world {
 
 // install applies config/default and the component that adds spec.gates to Flux's sources, and starts gate-controller.
 func (w *world) install(ctx context.Context, args []string) error {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(gatingv1.AddToScheme(scheme))
-	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
-	utilruntime.Must(kustomizev1.AddToScheme(scheme))
 	var err error
-	if w.client, err = client.NewWithWatch(w.cluster.Config, client.Options{Scheme: scheme}); err != nil {
+	if w.client, err = newClient(w.cluster); err != nil {
 		return err
 	}
 	if err := w.gateSources(ctx); err != nil {
@@ -125,6 +121,16 @@ func (w *world) install(ctx context.Context, args []string) error {
 	}
 	w.gateController, err = w.startGateController(ctx, gateControllerName, args)
 	return err
+}
+
+func newClient(cluster *localcluster.Cluster) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(gatingv1.AddToScheme(scheme))
+	utilruntime.Must(pipelinesv1.AddToScheme(scheme))
+	utilruntime.Must(kustomizev1.AddToScheme(scheme))
+	utilruntime.Must(sourcev1.AddToScheme(scheme))
+	return client.NewWithWatch(cluster.Config, client.Options{Scheme: scheme})
 }
 
 // startGateController starts gate-controller with the name of a Pod.
@@ -304,7 +310,7 @@ func (w *world) idle(ctx context.Context) error {
 		if int(gate.Status.Held) != held || int(gate.Status.Sources) != len(w.sources) || gate.Status.ObservedGeneration != gate.Generation {
 			return fmt.Errorf("the gate tells of %d held sources of %d", gate.Status.Held, gate.Status.Sources)
 		}
-		metrics, err := scrape(ctx, http.DefaultClient, "http://"+w.gateController.MetricsAddr)
+		metrics, err := w.gateControllerMetrics(ctx)
 		if err != nil {
 			return err
 		}

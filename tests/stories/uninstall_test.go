@@ -58,7 +58,7 @@ spec:
 	})
 
 	It("leaves no hold, no finalizer, no CRD and no policy", func(ctx SpecContext) {
-		By("doing what docs/guides/operations.md says")
+		By("doing what docs/guides/uninstall.md says")
 		fluxCLI(ctx, "sluice", "uninstall", "--silent")
 		remove(ctx, "kustomization/sluice")
 		remove(ctx, "ocirepository/sluice")
