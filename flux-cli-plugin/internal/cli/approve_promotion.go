@@ -28,6 +28,7 @@ import (
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
@@ -164,7 +165,7 @@ func (c *approveCommand) findAnywhere(pipeline *pipelinesv1.Pipeline, wanted str
 func (p *candidate) show(log logger) {
 	log.actionf("approving a promotion of pipeline %s in %s namespace", p.pipeline.Name, p.pipeline.Namespace)
 	log.detailf("environment", "%s", p.env)
-	log.detailf("revision", "%s → %s", runningIn(p.pipeline, p.env), p.revision)
+	log.detailf("revision", "%s → %s", describe.Running(p.pipeline, p.env), p.revision)
 	log.detailf("approvals", "%s", p.approvals())
 	log.detailf("also waits for", "%s", p.besides())
 }

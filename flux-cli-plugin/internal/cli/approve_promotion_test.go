@@ -118,7 +118,7 @@ func approved(pipeline *pipelinesv1.Pipeline) {
 func created(pipeline *pipelinesv1.Pipeline) {
 	record := pipeline.Status.Environments["prod"].Promotion
 	record.State = pipelinesv1.PromotionCreated
-	record.PullRequest = &pipelinesv1.PullRequestStatus{URL: pull}
+	record.PullRequest = &pipelinesv1.PullRequestStatus{URL: pull, Number: 7}
 	record.Message = "pull request " + pull + " waits to be merged"
 	stand(pipeline, "prod", "PullRequestOpen", "True", "v1.2.3@sha1:cccccccc waits for pull request "+pull+" to be merged")
 }

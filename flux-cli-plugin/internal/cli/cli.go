@@ -56,7 +56,7 @@ func newProgram(program, version string, outside outside) *cobra.Command {
 			newOpenGateCommand("open NAME...", "flux gate open", flags), newCloseGateCommand("close NAME...", "flux gate close", flags)),
 		newVerb("pipeline", "Show and reconcile pipelines, approve promotions and check markers",
 			newPipelineListCommand(flags), newPipelineGetCommand(flags), newPipelineWhyCommand(flags), newPipelineWaitCommand(flags),
-			newPipelineHistoryCommand(flags), newPipelineEventsCommand(flags),
+			newPipelineHistoryCommand(flags), newPipelineEventsCommand(flags), newPipelineGraphCommand(flags),
 			newPipelineReconcileCommand(flags), newPipelineSuspendCommand(flags), newPipelineResumeCommand(flags),
 			newPipelineClustersCommand(flags), newPipelineMarkersCommand(flags),
 			newApproveCommand("approve PIPELINE", "flux pipeline approve", flags)),

@@ -24,10 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // unknown is shown for what gate-controller has not observed yet.
-const unknown = "<unknown>"
+const unknown = describe.Unknown
 
 // readGates connects to the cluster, and returns the gates of these names. It fails if one of them does not exist.
 func (f *clusterFlags) readGates(ctx context.Context, cmd *cobra.Command, names []string) (client.Client, []*gatingv1.Gate, error) {

@@ -19,7 +19,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -29,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
 func getPipeline(ctx context.Context, kube client.Client, key client.ObjectKey) (*pipelinesv1.Pipeline, error) {
@@ -70,25 +68,6 @@ func recordOf(pipeline *pipelinesv1.Pipeline, env string) *pipelinesv1.Promotion
 		return status.Promotion
 	}
 	return nil
-}
-
-// runningIn returns the revisions that the targets of an environment run.
-func runningIn(pipeline *pipelinesv1.Pipeline, env string) string {
-	status := pipeline.Status.Environments[env]
-	if status == nil {
-		return unknown
-	}
-	var running []string
-	for _, target := range status.Targets {
-		now := "nothing"
-		if target.Revision != "" {
-			now = revision.Short(target.Revision)
-		}
-		if !slices.Contains(running, now) {
-			running = append(running, now)
-		}
-	}
-	return strings.Join(running, ", ")
 }
 
 // checkEnvironment returns an error with the existing environments if env is not one of them.

@@ -25,6 +25,7 @@ import (
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // pipelineListCommand lists pipelines.
@@ -94,7 +95,7 @@ func (c *pipelineListCommand) matrixOf(pipelines []pipelinesv1.Pipeline) *table 
 		for _, name := range environments {
 			cell := ""
 			if pipeline.Environment(name) != nil {
-				cell = runningIn(pipeline, name)
+				cell = describe.Running(pipeline, name)
 				if status := pipeline.Status.Environments[name]; status != nil && status.State != "" {
 					cell += " " + string(status.State)
 				}
