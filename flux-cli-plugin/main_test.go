@@ -151,7 +151,7 @@ func TestOpenAndClose(t *testing.T) {
 			wantOutput: "► opening gate freeze in NAMESPACE namespace\n✔ gate opened\n",
 		},
 		{
-			name:       "a gate that is closed already stays as it is",
+			name:       "a gate that is already closed stays as it is",
 			closed:     true,
 			reason:     "release-week",
 			command:    "flux-close gate freeze",
@@ -160,12 +160,12 @@ func TestOpenAndClose(t *testing.T) {
 			wantOutput: "✔ gate freeze in NAMESPACE namespace is closed already\n",
 		},
 		{
-			name:       "a gate that is open already stays as it is",
+			name:       "a gate that is already open stays as it is",
 			command:    "flux-open gate freeze",
 			wantOutput: "✔ gate freeze in NAMESPACE namespace is open already\n",
 		},
 		{
-			name:       "a gate that is closed already for the given reason stays as it is",
+			name:       "a gate that is already closed for the given reason stays as it is",
 			closed:     true,
 			reason:     "release-week",
 			command:    "flux-close gate freeze --reason=release-week",
@@ -174,7 +174,7 @@ func TestOpenAndClose(t *testing.T) {
 			wantOutput: "✔ gate freeze in NAMESPACE namespace is closed already\n",
 		},
 		{
-			name:       "a gate that is closed already takes a new reason",
+			name:       "a gate that is already closed gets a new reason",
 			closed:     true,
 			reason:     "release-week",
 			command:    "flux-close gate freeze --wait=false --reason=incident",
@@ -440,7 +440,7 @@ func TestNamespace(t *testing.T) {
 			want: "gate missing not found in " + inEnv + " namespace",
 		},
 		{
-			name: "an invalid FLUX_SYSTEM_NAMESPACE is told and ignored",
+			name: "an invalid FLUX_SYSTEM_NAMESPACE is reported and ignored",
 			env:  []string{"FLUX_SYSTEM_NAMESPACE=not/valid"},
 			want: `ignoring invalid FLUX_SYSTEM_NAMESPACE: "not/valid"` + "\n✗ gate missing not found in flux-system namespace",
 		},
@@ -491,23 +491,23 @@ func TestErrorsAreOneLine(t *testing.T) {
 		want    string
 	}{
 		{
-			name:    "a gate that is missing is told with those that are there",
+			name:    "the error for a missing gate names the existing ones",
 			command: "flux-open gate missing -n " + few,
 			want:    "✗ gate missing not found in " + few + " namespace, which has: freeze, sign-off\n",
 		},
 		{
-			name:    "a gate that is missing is told with ten of those that are there",
+			name:    "the error for a missing gate names ten of the existing ones",
 			command: "flux-open gate missing -n " + many,
 			want: "✗ gate missing not found in " + many + " namespace, which has: gate-00, gate-01, gate-02, gate-03, gate-04, " +
 				"gate-05, gate-06, gate-07, gate-08, gate-09, …\n",
 		},
 		{
-			name:    "a gate that is missing where there are none is told so",
+			name:    "the error for a missing gate says if there are none",
 			command: "flux-open gate missing -n " + nothing,
 			want:    "✗ gate missing not found in " + nothing + " namespace, which has no gates\n",
 		},
 		{
-			name:    "one without the right to do it is told the right that is missing",
+			name:    "the error for a user without the right names the missing right",
 			command: "flux-open gate freeze --as nobody -n " + few,
 			want: `✗ reading gate freeze failed: gates.gating.toolkit.fluxcd.io "freeze" is forbidden: User "nobody" cannot get ` +
 				`resource "gates" in API group "gating.toolkit.fluxcd.io" in the namespace "` + few + "\"\n",
@@ -528,7 +528,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 			want:    "✗ gate week not found in " + few + " namespace, which has: freeze, sign-off\n",
 		},
 		{
-			name:    "without a noun, it is told what to type",
+			name:    "without a noun, the error says what to type",
 			command: "flux-close freeze --for 2h",
 			want:    "✗ 'flux close' must be followed by gate: flux close gate freeze\n",
 		},
@@ -819,7 +819,7 @@ func TestCompletion(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for _, program := range []string{"flux-open", "flux-close", "flux-approve", "flux-pass", "flux-gate", "flux-pipeline", "sluice"} {
-		t.Run(program+" tells the version of Sluice", func(t *testing.T) {
+		t.Run(program+" prints the version of Sluice", func(t *testing.T) {
 			g := NewWithT(t)
 			session := start(t, []string{program, "--version"})
 			g.Eventually(session).Should(gexec.Exit(0))

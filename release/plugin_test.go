@@ -102,7 +102,7 @@ func TestFluxInstallsThePlugin(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(left).To(ConsistOf(HaveSuffix("flux-sluice"), HaveSuffix("flux-sluice.yaml")))
 
-	// Somebody else's plugin is left alone.
+	// Someone else's plugin is left alone.
 	other := filepath.Join(plugins, "flux-gate")
 	g.Expect(os.WriteFile(other, []byte("#!/bin/sh\n"), 0o755)).To(Succeed())
 	for _, command := range []string{"install-verbs", "remove-verbs"} {

@@ -54,7 +54,7 @@ func TestList(t *testing.T) {
 		{name: "nothing, which is filled in", file: "a: # M!\n", rev: "v1", want: []Marker{
 			{Line: 1, Key: prod, FieldLine: 1, New: "v1"},
 		}},
-		{name: "a value that is there already", file: "a: !!str v1 # M!\n", rev: "v1", want: []Marker{
+		{name: "a value that is already there", file: "a: !!str v1 # M!\n", rev: "v1", want: []Marker{
 			{Line: 1, Key: prod, Value: "v1", FieldLine: 1, Old: "v1", New: "v1"},
 		}},
 		{name: "a literal", file: "a: | # M!\n  v1\n", rev: "v2", want: []Marker{
@@ -71,7 +71,7 @@ func TestList(t *testing.T) {
 		{name: "an environment with a colon, where it is asked for", file: "a: v1 # {\"$promotion\": \"default:podinfo:eu:west\"}\n", rev: "v1",
 			only: Key{Environment: "eu:west"},
 			want: []Marker{{Line: 1, Key: Key{"default", "podinfo", "eu:west"}, Value: "v1", FieldLine: 1, Old: "v1", New: "v1"}}},
-		{name: "an environment with a colon, where a part tells that it is one", file: "a: v1 # {\"$promotion\": \"default:podinfo:eu:west:tag\"}\n", rev: "v1",
+		{name: "an environment with a colon, recognized by the part after it", file: "a: v1 # {\"$promotion\": \"default:podinfo:eu:west:tag\"}\n", rev: "v1",
 			want: []Marker{{Line: 1, Key: Key{"default", "podinfo", "eu:west"}, Part: "tag", Value: "v1", FieldLine: 1, Old: "v1", New: "v1"}}},
 		{name: "a broken marker of another environment than the one asked for", file: "a: v1 # {\"$promotion\": \"default:podinfo:dev\"\n", only: prod},
 
@@ -131,11 +131,11 @@ func TestMayHold(t *testing.T) {
 		file string
 		want bool
 	}{
-		{"a manifest is looked at", "app.yaml", true},
+		{"a manifest is read", "app.yaml", true},
 		{"the shorter extension counts too", "deep/down/app.yml", true},
 		{"JSON has no comments", "app.json", false},
-		{"a template of another extension is not looked at", "app.yaml.tpl", false},
-		{"a file without an extension is not looked at", "yaml", false},
+		{"a template with another extension is not read", "app.yaml.tpl", false},
+		{"a file without an extension is not read", "yaml", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			NewWithT(t).Expect(MayHold(tt.file)).To(Equal(tt.want))

@@ -30,7 +30,7 @@ func TestShort(t *testing.T) {
 		{"a name may hold an at sign", "feature@home@sha1:" + sha1, "feature@home@sha1:01234567"},
 		{"a digest alone is cut", "sha256:" + sha256, "sha256:01234567"},
 		{"the older form is written as the newer one", "feature/x/" + sha1, "feature/x@sha1:01234567"},
-		{"a digest that is short already stays", "v1@sha1:abc", "v1@sha1:abc"},
+		{"a digest that is already short stays", "v1@sha1:abc", "v1@sha1:abc"},
 		{"a chart version is shown whole", "6.5.4+0cdf2ab6ec12", "6.5.4+0cdf2ab6ec12"},
 		{"nothing is nothing", "", ""},
 	} {

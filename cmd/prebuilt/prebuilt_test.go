@@ -45,7 +45,7 @@ import (
 )
 
 // internet stands in for the hosts that binaries are downloaded from: they redirect downloads to other hosts, and
-// ghcr.io asks for a token that it gives to anybody.
+// ghcr.io asks for a token that it gives to anyone.
 type internet struct {
 	*httptest.Server
 	registry http.Handler
@@ -69,8 +69,8 @@ func (i *internet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Host == "github.com":
 		http.Redirect(w, r, "https://release-assets.githubusercontent.com"+r.URL.Path, http.StatusFound)
 	case r.Host == "ghcr.io" && r.URL.Path == "/token":
-		fmt.Fprint(w, `{"token": "anybody"}`)
-	case r.Host == "ghcr.io" && r.Header.Get("Authorization") != "Bearer anybody":
+		fmt.Fprint(w, `{"token": "anyone"}`)
+	case r.Host == "ghcr.io" && r.Header.Get("Authorization") != "Bearer anyone":
 		w.Header().Set("WWW-Authenticate", `Bearer realm="https://ghcr.io/token",service="ghcr.io",scope="repository:pull"`)
 		http.Error(w, `{"errors": [{"code": "UNAUTHORIZED"}]}`, http.StatusUnauthorized)
 	case (r.Host == "ghcr.io" || r.Host == "registry.k8s.io") && isBlob:
@@ -192,7 +192,7 @@ func TestInstall(t *testing.T) {
 			pins[2].from = strings.Split(pins[2].from, "@")[0] + "@sha256:" + strings.Repeat("0", 64)
 		}, "MANIFEST_UNKNOWN"},
 		{"an image whose layer was altered is refused", func(i *internet, _ []pin) { i.altered = true }, "error verifying"},
-		{"a file that is not there is told", func(i *internet, _ []pin) { clear(i.files) }, "the host answered 404 Not Found"},
+		{"a missing file is reported", func(i *internet, _ []pin) { clear(i.files) }, "the host answered 404 Not Found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g, i, pins, dir := setUp(t)

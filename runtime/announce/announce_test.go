@@ -55,7 +55,7 @@ func TestNobodyWaitsForNotificationController(t *testing.T) {
 	close(recorder.answer)
 	g.Eventually(announcer.pending).Should(BeEmpty())
 	announcer.Event(&corev1.ConfigMap{}, corev1.EventTypeNormal, "Released", "released")
-	g.Eventually(recorder.recorded).Should(HaveLen(mostPending+1), "and it goes on")
+	g.Eventually(recorder.recorded).Should(HaveLen(mostPending+1), "and it continues")
 }
 
 // posted records the metadata of events that are posted to notification-controller.

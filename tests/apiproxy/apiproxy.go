@@ -49,8 +49,8 @@ type Proxy struct {
 	// reads are the reads in progress, with the functions that cancel them.
 	reads map[*http.Request]*read
 	// cut selects the reads that are blocked. It is nil if none are. The channel is closed when they continue.
-	cut  Requests
-	mend chan struct{}
+	cut      Requests
+	restored chan struct{}
 }
 
 // read is a read in progress.
@@ -107,7 +107,7 @@ func (p *Proxy) Before(requests Requests, do func(*http.Request)) {
 // watch can be resumed: the controller must list again, which waits for Resume.
 func (p *Proxy) Interrupt(requests Requests) {
 	p.mu.Lock()
-	p.cut, p.mend = requests, make(chan struct{})
+	p.cut, p.restored = requests, make(chan struct{})
 	var ended []chan struct{}
 	for r, read := range p.reads {
 		if requests(r) {
@@ -127,7 +127,7 @@ func (p *Proxy) Resume() {
 	defer p.mu.Unlock()
 	if p.cut != nil {
 		p.cut = nil
-		close(p.mend)
+		close(p.restored)
 	}
 }
 
@@ -140,9 +140,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for {
-		began, mend := p.begin(r)
+		began, restored := p.begin(r)
 		switch {
-		case mend == nil:
+		case restored == nil:
 			defer p.finish(r)
 			p.forward.ServeHTTP(w, began)
 			return
@@ -151,7 +151,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		select {
-		case <-mend:
+		case <-restored:
 		case <-r.Context().Done():
 			return
 		}
@@ -175,7 +175,7 @@ func (p *Proxy) begin(r *http.Request) (*http.Request, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut != nil && p.cut(r) {
-		return nil, p.mend
+		return nil, p.restored
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	p.reads[r] = &read{end: cancel, ended: make(chan struct{})}

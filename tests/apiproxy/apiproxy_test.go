@@ -53,7 +53,7 @@ func TestInterrupt(t *testing.T) {
 	proxy.Interrupt(func(r *http.Request) bool { return r.URL.Path == "/gates" })
 	_, err = io.ReadAll(watch.Body)
 	g.Expect(err).To(MatchError(io.ErrUnexpectedEOF), "it ends")
-	g.Expect(get("/gates?watch=true&resourceVersion=7").StatusCode).To(Equal(http.StatusGone), "and can't go on")
+	g.Expect(get("/gates?watch=true&resourceVersion=7").StatusCode).To(Equal(http.StatusGone), "and can't continue")
 	g.Expect(get("/other").StatusCode).To(Equal(http.StatusOK))
 
 	listed := make(chan int, 2)

@@ -80,7 +80,7 @@ var _ = Describe("A gate of another namespace", Ordered, func() {
 		shared := object(gatingAPI, gatingv1.GateKind, flux, "shared")
 		Eventually(ctx, field(shared, "status", "sources")).Should(BeEquivalentTo(1))
 
-		By("taking the label off the namespace, and putting it back")
+		By("removing the label from the namespace, and adding it again")
 		label(ctx, tenant, `{"tenant":null}`)
 		Eventually(ctx, condition(app, gatingv1.GatesOpenCondition)).Should(beHeld("AccessDenied", "namespace tenant-a"))
 		label(ctx, tenant, `{"tenant":"a"}`)
@@ -138,14 +138,14 @@ spec:
 		release := object(gatingAPI, gatingv1.GateKind, flux, "release")
 		Eventually(ctx, field(release, "status", "pipelines")).Should(BeEquivalentTo(1))
 
-		By("allowing namespaces with a label, which this one then gets")
+		By("allowing namespaces with a label, and labelling this one")
 		gate(ctx, "release", true, ", accessFrom: {namespaceSelectors: [{matchLabels: {tenant: b}}]}")
 		Eventually(ctx, condition(shop, meta.ReadyCondition)).Should(HaveField("Reason", "AccessDenied"))
 		label(ctx, "tenant-b", `{"tenant":"b"}`)
 		Eventually(ctx, condition(shop, meta.ReadyCondition)).Should(HaveField("Reason", "WaitingForPreconditions"))
 	})
 
-	It("is refused by controllers that follow no references across namespaces", func(ctx SpecContext) {
+	It("is refused by controllers with cross-namespace references disabled", func(ctx SpecContext) {
 		gate(ctx, "everyones", false, ", accessFrom: {namespaceSelectors: [{}]}")
 		Expect(world.GateController.Stop()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(world.GateController.Start(ctx)).To(Succeed()) })

@@ -49,7 +49,7 @@ func pipelineOf(spec string) *unstructured.Unstructured {
 const helmRelease = "appRef: {apiVersion: helm.toolkit.fluxcd.io/v2beta1, kind: HelmRelease, name: podinfo}\n"
 
 var _ = Describe("The Pipeline API", func() {
-	DescribeTable("takes what users of the project before have", func(ctx SpecContext, spec string) {
+	DescribeTable("accepts the manifests of its predecessor's users", func(ctx SpecContext, spec string) {
 		Expect(world.Client.Create(ctx, pipelineOf(spec), client.DryRunAll)).To(Succeed())
 	},
 		Entry("a Pipeline to look at only, without any promotion", helmRelease+`
@@ -94,14 +94,14 @@ environments: [{name: dev, targets: [{namespace: dev}]}]
 promotion: {strategy: {notification: {}, pull-request: {type: bitbucket-server, url: "https://b", baseBranch: main, secretRef: {name: s}}}}`),
 	)
 
-	DescribeTable("takes as many environments and targets as there can be", func(ctx SpecContext, environments, targets int) {
+	DescribeTable("accepts as many environments and targets as allowed", func(ctx SpecContext, environments, targets int) {
 		Expect(world.Client.Create(ctx, pipelineWith(environments, targets), client.DryRunAll)).To(Succeed())
 	},
 		Entry("64 environments with 8 targets each", 64, 8),
 		Entry("one environment with 512 targets", 1, 512),
 	)
 
-	DescribeTable("refuses more of them, and says so", func(ctx SpecContext, environments, targets int, message string) {
+	DescribeTable("refuses more, and says so", func(ctx SpecContext, environments, targets int, message string) {
 		Expect(world.Client.Create(ctx, pipelineWith(environments, targets), client.DryRunAll)).To(MatchError(ContainSubstring(message)))
 	},
 		Entry("65 environments", 65, 1, "spec.environments: Too many: 65: must have at most 64 items"),
@@ -109,7 +109,7 @@ promotion: {strategy: {notification: {}, pull-request: {type: bitbucket-server, 
 		Entry("57 environments with 9 targets each", 57, 9, "all environments together can have at most 512 targets"),
 	)
 
-	DescribeTable("refuses what can't be meant, and says so", func(ctx SpecContext, spec, message string) {
+	DescribeTable("refuses what makes no sense, and says why", func(ctx SpecContext, spec, message string) {
 		err := world.Client.Create(ctx, pipelineOf(spec), client.DryRunAll)
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
@@ -120,8 +120,8 @@ environments:
 		Entry("an environment whose name is a sentence", helmRelease+`environments: [{name: prod is broken, targets: []}]`, "environments[0].name"),
 		Entry("an environment whose name is a link", helmRelease+`environments: [{name: "https://example.com", targets: []}]`, "environments[0].name"),
 		Entry("an environment whose name gives orders to a terminal", helmRelease+`environments: [{name: "prod\e[2J", targets: []}]`, "environments[0].name"),
-		Entry("an environment whose name mentions somebody", helmRelease+`environments: [{name: "@everyone", targets: []}]`, "environments[0].name"),
-		Entry("an environment with a longer name than anybody reads", helmRelease+`environments: [{name: `+strings.Repeat("x", 129)+`, targets: []}]`, "environments[0].name"),
+		Entry("an environment whose name mentions someone", helmRelease+`environments: [{name: "@everyone", targets: []}]`, "environments[0].name"),
+		Entry("an environment with a longer name than anyone reads", helmRelease+`environments: [{name: `+strings.Repeat("x", 129)+`, targets: []}]`, "environments[0].name"),
 		Entry("a namespace that is longer than one can be", helmRelease+`
 environments: [{name: dev, targets: [{namespace: `+strings.Repeat("x", 64)+`}]}]`, "environments[0].targets[0].namespace"),
 		Entry("an application whose name is longer than one can be", strings.Replace(helmRelease, "podinfo", strings.Repeat("x", 254), 1)+`environments: []`,
@@ -139,7 +139,7 @@ promotion: {gates: {require: some, refs: [a]}, strategy: {notification: {}}}`, `
 		Entry("a gate whose name can't be one", helmRelease+`
 environments: []
 promotion: {gates: {refs: ["Change Freeze"]}, strategy: {notification: {}}}`, "promotion.gates.refs[0]"),
-		Entry("more gates than anybody can watch", helmRelease+`
+		Entry("more gates than anyone can watch", helmRelease+`
 environments: []
 promotion: {gates: {refs: [`+strings.Join(manyNames(65), ",")+`]}, strategy: {notification: {}}}`, "must have at most 64 items"),
 		Entry("a path that leads out of the repository", helmRelease+`
@@ -167,7 +167,7 @@ environments: []
 promotion: {strategy: {pull-request: {type: sourceforge, url: "https://x", baseBranch: main, secretRef: {name: s}}}}`, `Unsupported value: "sourceforge"`),
 	)
 
-	It("tells who applies a strategy in the place of the first drafts where it belongs, and doesn't drop it", func(ctx SpecContext) {
+	It("refuses a strategy where the first drafts had it, and says where it belongs", func(ctx SpecContext) {
 		manifest := filepath.Join(GinkgoT().TempDir(), "pipeline.yaml")
 		Expect(os.WriteFile(manifest, []byte(`
 apiVersion: pipelines.weave.works/v1alpha1
@@ -184,7 +184,7 @@ spec:
 		}
 	})
 
-	It("promotes nothing in a Pipeline whose promotion has no strategy to take, and says what to add", func(ctx SpecContext) {
+	It("promotes nothing in a Pipeline without a strategy, and says what to add", func(ctx SpecContext) {
 		empty := pipelineOf(helmRelease + `
 environments: [{name: dev, targets: [{namespace: default}]}, {name: prod, targets: [{namespace: default}], promotion: {strategy: {}}}]`)
 		Expect(world.Client.Create(ctx, empty)).To(Succeed())
@@ -240,7 +240,7 @@ environments: [{name: dev, targets: [{namespace: default}]}, {name: prod, target
 		Expect(field(old, "status", "environments")(ctx)).To(BeNil())
 	})
 
-	It("comes with samples that a cluster takes", func(ctx SpecContext) {
+	It("comes with samples that a cluster accepts", func(ctx SpecContext) {
 		_, err := run(ctx, "kubectl", "apply", "--dry-run=server", "-k", "../../config/samples")
 		Expect(err).NotTo(HaveOccurred())
 	})

@@ -159,7 +159,7 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	It("is refused to strangers in the same words, whatever they name", func(ctx SpecContext) {
+	It("is refused to strangers with the same message, regardless of what they name", func(ctx SpecContext) {
 		for _, target := range []string{
 			"/approval/by-http/shop/prod/" + waiting,
 			"/approval/by-http/shop/nonexistent/" + waiting,
@@ -196,12 +196,12 @@ spec:
 			return shop.Status.Environments["prod"].Promotion, err
 		}).Should(And(HaveField("State", pipelinesv1.PromotionSucceeded), HaveField("Approvers", Equal([]string{self}))))
 
-		By("being asked once more")
+		By("receiving the same request once more")
 		code, again := post(ctx, "/approval/by-http/shop/prod/"+url.PathEscape(waiting), key, "")
 		Expect(code).To(Equal(http.StatusOK))
 		Expect(again).To(Equal(answer))
 
-		By("telling of it in metrics")
+		By("reporting it in metrics")
 		Expect(metrics(ctx, world.PipelineController)).To(And(
 			ContainSubstring("sluice_approval_requests_total{code=\"201\"} 1\n"),
 			ContainSubstring("sluice_approval_requests_total{code=\"401\"} 8\n")))
@@ -213,7 +213,7 @@ spec:
 		Expect(other.Status.Environments["prod"].WaitingApproval.Revision).To(Equal(waiting))
 	})
 
-	It("is not for the next run of the same revision, in which whoever has seen the request may repeat it", func(ctx SpecContext) {
+	It("does not count for the next run of the same revision, even if someone who has seen the request repeats it", func(ctx SpecContext) {
 		source := object(sourceAPI, sourcev1.GitRepositoryKind, flux, "by-http-dev")
 		release := func(version string) {
 			GinkgoHelper()
@@ -236,7 +236,7 @@ spec:
 		Expect(code).To(Equal(http.StatusCreated), answer)
 	})
 
-	It("is no second person's where the promotion says that it doesn't count", func(ctx SpecContext) {
+	It("does not count as a second person's if the promotion says so", func(ctx SpecContext) {
 		patch := `{"spec":{"promotion":{"approvals":{"required":2,"http":false}}}}`
 		other := object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, "other")
 		Expect(world.Client.Patch(ctx, other, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
@@ -247,7 +247,7 @@ spec:
 			return fmt.Sprint(code, " ", answer)
 		}).Should(Equal(`403 {"error":"approvals by HTTP don't count for promotions into environment prod: approvals.http is false"}` + "\n"))
 
-		By("having been made before that was said, and by a person with the key who has an account, too")
+		By("with approvals from before, and from a person with the key who also has an account")
 		review := &authenticationv1.SelfSubjectReview{}
 		Expect(world.Client.Create(ctx, review)).To(Succeed())
 		person := review.Status.UserInfo.Username
@@ -262,7 +262,7 @@ spec:
 			ContainSubstring("1 of 2 approvals, by " + person + "; approvals by HTTP don't count"))
 	})
 
-	It("takes the place of notifications that called for promotions", func(ctx SpecContext) {
+	It("replaces the old requests for promotions, which get 410", func(ctx SpecContext) {
 		code, answer := post(ctx, "/promotion/by-http/shop/prod", "", "{}")
 		Expect(code).To(Equal(http.StatusGone))
 		Expect(answer).To(ContainSubstring("can be removed"))

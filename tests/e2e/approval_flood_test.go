@@ -85,7 +85,7 @@ spec:
 		return world.Client.Create(ctx, approval)
 	}
 
-	DescribeTable("are cleaned up in little memory, while other tenants' promotions go on", func(ctx SpecContext, many, large int) {
+	DescribeTable("are cleaned up in little memory, while other tenants' promotions continue", func(ctx SpecContext, many, large int) {
 		// After the suite's controller has started again.
 		DeferCleanup(func(ctx SpecContext) {
 			deleteAll(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, "shop"), object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "flood-quick"))

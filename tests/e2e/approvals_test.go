@@ -136,7 +136,7 @@ spec:
 		return field(object(pipelinesAPI, pipelinesv1.PipelineKind, namespace, name), "status", "environments", "prod", "waitingApproval", "revision")
 	}
 
-	It("counts once for each person, and promotes when enough have approved", func(ctx SpecContext) {
+	It("counts each person once, and promotes when enough have approved", func(ctx SpecContext) {
 		var revision any
 		Eventually(ctx, waiting("shop")).Should(HavePrefix("v2.0.0@sha1:"))
 		revision, _ = waiting("shop")(ctx)
@@ -154,7 +154,7 @@ spec:
 		Expect(world.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "shop"}, shop)).To(Succeed())
 		Expect(shop.Status.Environments["prod"].Promotion.Approvers).To(Equal([]string{user("ada"), user("bob")}))
 
-		By("telling of it where existing Alerts look, and in metrics")
+		By("reporting it in events for existing Alerts, and in metrics")
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "events", "--namespace", namespace+"-prod", "--for", "kustomization/shop")
 		}).Should(ContainSubstring("pipeline approvals/shop: prod: v2.0.0@sha1:"))
@@ -175,7 +175,7 @@ spec:
 		Expect(approvals.Items).To(BeEmpty(), "they are gone before anything waits for new ones")
 	})
 
-	It("is refused to all but those who may approve that Pipeline, each in their own name", func(ctx SpecContext) {
+	It("is refused to everyone except those who may approve that Pipeline, each in their own name", func(ctx SpecContext) {
 		ada, eve := as(ctx, "ada"), as(ctx, "eve")
 		Expect(ada.Create(ctx, approval("shop", "prod", "v9", user("bob")))).To(beForbidden("spec.approvedBy must be your own name: " + user("ada")))
 		Expect(ada.Create(ctx, approval("other", "prod", "v9", user("ada")))).To(beForbidden("may not approve promotions of Pipeline approvals/other"))
@@ -184,7 +184,7 @@ spec:
 		Expect(ada.Delete(ctx, pipeline("shop"))).To(beForbidden("pipelines"))
 		Expect(ada.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace))).To(beForbidden("secrets"))
 
-		By("saying what can't be seen, or what no environment is called")
+		By("refusing invisible characters, and names that no environment can have")
 		for _, revision := range []string{"v9\n", "v9\u200b", "v9\u202e", "v9\u009b2J"} {
 			Expect(ada.Create(ctx, approval("shop", "prod", revision, user("ada")))).To(Satisfy(apierrors.IsInvalid), "%q", revision)
 		}
@@ -204,7 +204,7 @@ spec:
 		Expect(patch(ctx, world.Client, admin, `{"spec":{"comment":"changed"}}`)).To(MatchError(ContainSubstring("an approval is immutable")))
 	})
 
-	It("is restored from a backup, in the name of who has approved, while the policy only audits", func(ctx SpecContext) {
+	It("is restored from a backup, in the name of the approver, while the policy only audits", func(ctx SpecContext) {
 		revision, _ := waiting("other")(ctx)
 		binding := object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "", "sluice-promotion-approvals")
 		turn := func(ctx context.Context, action string) {

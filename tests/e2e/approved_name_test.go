@@ -111,11 +111,11 @@ spec:
 		return string(content)
 	}
 
-	It("is what is written to Git, though the first environment runs it by another name before or after", func(ctx SpecContext) {
+	It("is written to Git, even if the first environment runs it by another name before or after", func(ctx SpecContext) {
 		pipeline(ctx, "renamed", "main", ", gates: {refs: [named]}")
 		pipeline(ctx, "attempted", "release", "")
 
-		By("approving the name that runs now, which leads to nothing yet: a gate is closed here, and there the branch is missing")
+		By("approving the name that runs now, which promotes nothing: one Pipeline's gate is closed, and the other's branch is missing")
 		early := approve(ctx, "renamed", "v1.4.0-evil@sha1:")
 		approve(ctx, "attempted", "v1.4.0-evil@sha1:")
 		Eventually(ctx, record("attempted", "prod")).Should(haveState("failed"))
@@ -136,7 +136,7 @@ spec:
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: named, namespace: flux-system}, spec: {closed: false}}")
 		Expect(written(ctx, "renamed")).To(HavePrefix("tag: v1.4.0 #"))
 
-		By("asking for the name that was attempted, where something was")
+		By("requiring the attempted name once there was an attempt")
 		Expect(world.Client.DeleteAllOf(ctx, &pipelinesv1.PromotionApproval{}, client.InNamespace(flux),
 			client.MatchingFields{pipelinesv1.ApprovalPipelineField: "attempted"})).To(Succeed())
 		approve(ctx, "attempted", "v1.4.0-evil@sha1:")

@@ -111,7 +111,7 @@ spec:
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(after)).To(Equal(strings.Replace(before, "1.0.0", "2.0.0", 1)))
 
-		By("doing what Flux does once that is merged")
+		By("doing what Flux does after the merge")
 		_, err = github.Merge(owner, "charts", 1)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(world.Client.Patch(ctx, object(sourceAPI, sourcev1.OCIRepositoryKind, "charts-two", "app"),

@@ -117,12 +117,12 @@ spec:
 		since = ` \(since 20[-0-9]{8}T[0-9:]{8}Z, [0-9a-z]+\)`
 	)
 
-	It("approves a promotion in the caller's name, and tells its pull request", func(ctx SpecContext) {
+	It("approves a promotion in the caller's name, and prints its pull request", func(ctx SpecContext) {
 		revision := pipeline(ctx, "cli-by-one", "manual: true")
 		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one")).To(MatchRegexp(
 			`^` + waits + `waiting for approval` + since + `; to approve: flux approve promotion cli-by-one --env two -n flux-system\n$`))
 
-		By("not asking where nobody can answer")
+		By("not asking for confirmation without a terminal")
 		_, err := run(ctx, "flux", "approve", "promotion", "cli-by-one", "--env", "two")
 		Expect(err).To(MatchError(ContainSubstring("✗ confirmation needs a terminal: pass --yes and --revision " + revision)))
 
@@ -131,7 +131,7 @@ spec:
 		Expect(err).To(MatchError(ContainSubstring("✗ revision v1.0.0 does not wait for approval in environment two of pipeline cli-by-one: " + revision + " does")))
 		Expect(record("cli-by-one", "two")(ctx)).To(haveState(pipelinesv1.PromotionUnapproved))
 
-		By("approving the one that is, by its tag, in the one environment that waits")
+		By("approving the waiting revision by its tag, in the only environment that waits")
 		self := &authenticationv1.SelfSubjectReview{}
 		Expect(world.Client.Create(ctx, self)).To(Succeed())
 		me := self.Status.UserInfo.Username
@@ -162,7 +162,7 @@ spec:
 		Expect(fluxSays(ctx, "pipeline", "why", "cli-by-one", "--env=one")).To(MatchRegexp(`^one: runs v2\.0\.0@sha1:[0-9a-f]{8}, which is promoted from here`))
 	})
 
-	It("takes the approvals of two people who may do nothing else", func(ctx SpecContext) {
+	It("needs the approvals of two people, who may do nothing else", func(ctx SpecContext) {
 		ada, bob := kubeconfigOf(ctx, "cli-ada"), kubeconfigOf(ctx, "cli-bob")
 		approve := func(kubeconfig, name string) (string, error) {
 			return run(ctx, "flux", "--kubeconfig="+kubeconfig, "approve", "promotion", name, "--env=two", "--yes")
@@ -206,12 +206,12 @@ subjects:
 		Expect(err).NotTo(HaveOccurred())
 		Expect(said).To(And(MatchRegexp(`(?m)^  approvals: +1 of 2, by `+adasName+`$`), HaveSuffix("✔ pull request "+pull(ctx, "cli-two-eyes")+" waits to be merged\n")))
 
-		By("leaving another Pipeline to those who may approve that")
+		By("refusing another Pipeline")
 		pipeline(ctx, "cli-not-theirs", "manual: true")
 		_, err = approve(ada, "cli-not-theirs")
 		Expect(err).To(MatchError(ContainSubstring(`✗ reading pipeline cli-not-theirs failed: pipelines.pipelines.weave.works "cli-not-theirs" is forbidden: User "` + adasName + `"`)))
 
-		By("refusing those who may see it and make approvals, but not approve it")
+		By("refusing those who may read it and create approvals, but not approve it")
 		apply(ctx, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -226,7 +226,7 @@ subjects: [{kind: ServiceAccount, name: cli-ada, namespace: flux-system}]
 			ContainSubstring(adasName+" may not approve promotions of Pipeline flux-system/cli-not-theirs"))))
 	})
 
-	It("does not wait for a gate, but tells of it", func(ctx SpecContext) {
+	It("does not wait for a gate, but reports it", func(ctx SpecContext) {
 		Expect(fluxSays(ctx, "gate", "create", "cli-freeze", "--closed", "--reason=end of quarter")).To(ContainSubstring("✔ gate created, it is closed\n"))
 		_, err := run(ctx, "flux", "gate", "create", "cli-freeze")
 		Expect(err).To(MatchError(ContainSubstring("✗ gate cli-freeze already exists in flux-system namespace")))
@@ -261,14 +261,14 @@ spec: {interval: 24h, url: '%s', ref: {tag: v1.0.0}, gates: {refs: [cli-freeze]}
 
 		Expect(fluxSays(ctx, "gate", "sources")).To(MatchRegexp(`(?m)^GitRepository/cli-gated +cli-freeze +held +true +- +gate cli-freeze is closed by admin \(end of quarter\)`))
 
-		By("opening it, and waiting until the source and the promotion go on")
+		By("opening it, and waiting until the source and the promotion continue")
 		Expect(fluxSays(ctx, "open", "gate", "cli-freeze")).To(HaveSuffix("✔ gate cli-freeze is open: released 1 of 1 source\n"))
 		Expect(field(source, "spec", "suspend")(ctx)).To(BeNil())
 		Eventually(ctx, record("cli-gated", "two")).Should(haveState(pipelinesv1.PromotionCreated))
 		Expect(fluxSays(ctx, "pipeline", "why", "cli-gated")).To(ContainSubstring("waits for pull request " + pull(ctx, "cli-gated") + " to be merged"))
 	})
 
-	It("shows a gate to one who may only turn it, and to a tenant whose sources it holds", func(ctx SpecContext) {
+	It("shows a gate to a user who may only turn it, and to a tenant whose sources it holds", func(ctx SpecContext) {
 		apply(ctx, `
 apiVersion: gating.toolkit.fluxcd.io/v1alpha1
 kind: Gate
@@ -338,7 +338,7 @@ spec:
 		Expect(fluxSays(ctx, "pipeline", "why", "cli-alone")).To(MatchRegexp(`^same: runs v2\.0\.0@sha1:[0-9a-f]{8}` + since + `\n$`))
 	})
 
-	It("completes the names of what is there", func(ctx SpecContext) {
+	It("completes the names of existing objects", func(ctx SpecContext) {
 		Expect(world.Client.Get(ctx, playground.InFluxNamespace("cli-alone"), &pipelinesv1.Pipeline{})).To(Succeed())
 		Expect(fluxSays(ctx, "__complete", "pipeline", "why", "cli-al")).To(MatchRegexp(`(?m)^cli-alone\tv2\.0\.0@sha1:[0-9a-f]{8}$`))
 	})

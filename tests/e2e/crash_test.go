@@ -102,7 +102,7 @@ var _ = Describe("Killing gate-controller", func() {
 			}
 		}
 
-		By("taking the gates off the sources")
+		By("removing the gates from the sources")
 		gated := g.sources()
 		for _, l := range g.lines {
 			if l.inherits {

@@ -263,7 +263,7 @@ spec:
 		}
 	}
 
-	DescribeTable("is told of when a promotion fails", func(ctx SpecContext, name, because string, strategy func(ctx context.Context, name string) string) {
+	DescribeTable("is exposed when a promotion fails", func(ctx SpecContext, name, because string, strategy func(ctx context.Context, name string) string) {
 		promote(ctx, name, strategy(ctx, name))
 		fails(ctx, name, because)
 		expectUnseenByProcesses()
@@ -362,7 +362,7 @@ spec:
 
 	for _, kind := range []string{"github", "gitlab", "gitea", "bitbucket-server", "azure-devops"} {
 		for _, status := range []int{302, 400, 401, 403, 404, 422, 429, 500} {
-			It(fmt.Sprintf("is told of when a host of type %s answers %d and repeats what it was sent", kind, status), func(ctx SpecContext) {
+			It(fmt.Sprintf("is exposed when a host of type %s responds with %d and repeats what it was sent", kind, status), func(ctx SpecContext) {
 				name := fmt.Sprintf("discreet-%s-%d", kind, status)
 				core := fmt.Sprintf("%sx%d", strings.ReplaceAll(kind, "-", ""), status)
 				makeSecret(ctx, name, map[string]string{"username": "u", "password": known.value(core), "token": known.token(core + "t"), "ca.crt": authority(repeater)})
@@ -379,7 +379,7 @@ spec:
 		}
 	}
 
-	DescribeTable("is told of when a leaf cluster can't be read", func(ctx SpecContext, name, cluster, user string) {
+	DescribeTable("is exposed when a leaf cluster can't be read", func(ctx SpecContext, name, cluster, user string) {
 		name = "discreet-leaf-" + name
 		quoted := func(text string) string {
 			return strings.ReplaceAll(strings.ReplaceAll(text, "REPEATER", repeater.URL), "NAME", strings.ReplaceAll(name, "-", ""))
@@ -417,7 +417,7 @@ spec:
 		Entry("whose client key is none", "key", "server: 'https://127.0.0.1:1'", "client-certificate-data: S3g3cU5BTUVXOXp0, client-key-data: S3g3cU5BTUVXOXp0, token: tok_Kx7qNAMEW9zt"),
 	)
 
-	It("is told of when all goes well", func(ctx SpecContext) {
+	It("is exposed when a promotion succeeds", func(ctx SpecContext) {
 		const name = "discreet-well"
 		github.AddToken(githost.Token{Value: known.token("well"), Login: "sluice-bot"})
 		makeSecret(ctx, name, map[string]string{"token": known.token("well"), "ca.crt": string(github.CA()), "webhook-secret": known.value("webhook")})

@@ -159,7 +159,7 @@ spec:
 		Expect(runs("uat-us")(ctx)).To(Equal("v1.0.0"), "its source is held")
 	})
 
-	It("gives way to the next release, whose way begins at dev", func(ctx SpecContext) {
+	It("is superseded by the next release, which starts in dev", func(ctx SpecContext) {
 		Expect(world.Release(app, "v1.0.2")).To(Succeed())
 		promote(ctx, "uat", "v1.0.2")
 		Eventually(ctx, runs("uat-eu")).Should(Equal("v1.0.2"))

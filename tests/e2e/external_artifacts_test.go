@@ -145,7 +145,7 @@ var _ = Describe("An ExternalArtifact", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) { startSourceWatcher(ctx) })
 
-	It("holds prod of a monorepo while dev goes on, and drift is corrected", func(ctx SpecContext) {
+	It("holds prod of a monorepo while dev continues and drift is corrected", func(ctx SpecContext) {
 		repo := newMonorepo("ea-fleet")
 		turnGate(ctx, repo.name, false)
 		repo.repository(ctx, repo.name, "")
@@ -275,7 +275,7 @@ var _ = Describe("An ExternalArtifact", Ordered, func() {
 })
 
 var _ = Describe("Prod of a monorepo", func() {
-	It("is held by a GitRepository of its own while dev goes on, and drift is corrected", func(ctx SpecContext) {
+	It("is held by a GitRepository of its own while dev continues and drift is corrected", func(ctx SpecContext) {
 		repo := newMonorepo("own-fleet")
 		turnGate(ctx, repo.name, false)
 		repo.repository(ctx, repo.name, "")

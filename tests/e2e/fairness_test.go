@@ -66,7 +66,7 @@ spec:
 		apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: %s}}`, tenant)
 	})
 
-	It("keeps no other tenant's Pipeline from being reconciled and promoted", func(ctx SpecContext) {
+	It("does not delay reconciles and promotions of other tenants' Pipelines", func(ctx SpecContext) {
 		slow, err := githost.New()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(slow.Close()).To(Succeed()) })

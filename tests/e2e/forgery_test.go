@@ -219,14 +219,14 @@ var _ = Describe("The condition GatesOpen", func() {
 		refuses(ctx, editor, is, withGatesOpen(is, false, metav1.ConditionTrue, ""))
 	})
 
-	It("is not made True by a tenant who is an administrator of the source's namespace alone", func(ctx SpecContext) {
+	It("is not made True by a tenant who is an administrator of the source's namespace only", func(ctx SpecContext) {
 		tenant := serviceAccount(ctx, "tenant", "cluster-admin")
 		source, _ := open(ctx, "forged-by-tenant")
 		is := now(ctx, []*unstructured.Unstructured{source})[0]
 		refuses(ctx, tenant, is, withGatesOpen(is, false, metav1.ConditionTrue, "forged"))
 	})
 
-	It("is made False or taken away by everybody who may write the status, and put right again", func(ctx SpecContext) {
+	It("is made False or removed by everyone who may write the status, and corrected again", func(ctx SpecContext) {
 		editor := fluxEditor(ctx)
 		source, gatesAre := open(ctx, "forged-closed")
 		for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, ""} {
@@ -238,7 +238,7 @@ var _ = Describe("The condition GatesOpen", func() {
 		}
 	})
 
-	It("is there once, so that none stays True beside the one that gate-controller sets to False", func(ctx SpecContext) {
+	It("exists once, so none stays True beside the one that gate-controller sets to False", func(ctx SpecContext) {
 		editor := fluxEditor(ctx)
 		source, _ := open(ctx, "forged-twice")
 		for _, forgery := range forgeries {
@@ -248,7 +248,7 @@ var _ = Describe("The condition GatesOpen", func() {
 		}
 	})
 
-	It("is carried along by everybody who writes something else of the status", func(ctx SpecContext) {
+	It("is kept by everyone who writes other parts of the status", func(ctx SpecContext) {
 		editor := fluxEditor(ctx)
 		source, _ := open(ctx, "forged-other")
 		for _, forgery := range forgeries {

@@ -78,7 +78,7 @@ var _ = Describe("The endpoint of gates", Ordered, func() {
 		}).ShouldNot(BeEmpty())
 	})
 
-	It("confirms only while the gate is open, and in replicas that don't lead too", func(ctx SpecContext) {
+	It("confirms only while the gate is open, on all replicas", func(ctx SpecContext) {
 		Expect(confirm("canaries")(ctx)).To(Equal("404 gate flux-system/canaries not found\n"))
 
 		gate(ctx, true, "")

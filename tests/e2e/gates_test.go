@@ -103,7 +103,7 @@ spec:
 			before := head()
 			Expect(artifact(ctx)).To(Equal(before))
 
-			By("releasing a new revision, which must not come out")
+			By("releasing a new revision, which must not be published")
 			Expect(world.Release(test.name, "v2.0.0")).To(Succeed())
 			Expect(head()).NotTo(Equal(before))
 			_, err = run(ctx, "flux", "reconcile", "source", "git", test.name, "--timeout=3s")
@@ -111,7 +111,7 @@ spec:
 			Consistently(ctx, artifact).Should(Equal(before))
 			Expect(version(ctx)).To(Equal("v1.0.0"))
 
-			By("changing what was applied, which Flux must still repair")
+			By("changing what was applied, which Flux must still correct")
 			Expect(world.Client.Patch(ctx, app.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"version":"tampered"}}`)))).To(Succeed())
 			Eventually(ctx, version).Should(Equal("v1.0.0"))
 
@@ -132,7 +132,7 @@ spec:
 		})
 	}
 
-	It("warns a person who suspends what it holds, since that leaves no trace", func(ctx SpecContext) {
+	It("warns a person who suspends what it holds, because that leaves no trace", func(ctx SpecContext) {
 		const warning = "nothing changed: the source is already suspended by its gates, and resumes when they open"
 		closeGate(ctx, "suspended-late", true)
 		source := ungatedSource(ctx, "suspended-late")
@@ -152,7 +152,7 @@ spec:
 		Expect(warnings(ctx, source, client.FieldOwner("a-controller"))).To(BeEmpty())
 		Expect(kubectl("annotate", "gitrepository", "suspended-late", "team=a")).NotTo(ContainSubstring(warning))
 
-		By("suspending it under a name of one's own, which leaves a trace")
+		By("suspending it with one's own field manager, which leaves a trace")
 		manifest := filepath.Join(GinkgoT().TempDir(), "suspend.yaml")
 		Expect(os.WriteFile(manifest, []byte("{apiVersion: "+sourceAPI+", kind: GitRepository, metadata: {name: suspended-late}, spec: {suspend: true}}"), 0o600)).To(Succeed())
 		Expect(kubectl("apply", "--server-side", "--field-manager=ada", "--filename="+manifest)).NotTo(ContainSubstring(warning))
@@ -194,13 +194,13 @@ spec:
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", "GateNotFound")))
 		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
 
-		By("taking the gate off the source again")
+		By("removing the gate from the source again")
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "")
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Type", BeEmpty()))
 		Eventually(ctx, field(source, "spec", "suspend")).Should(BeNil())
 	})
 
-	It("holds a source whose annotation can't be understood", func(ctx SpecContext) {
+	It("holds a source whose annotation is invalid", func(ctx SpecContext) {
 		source := ungatedSource(ctx, "garbled")
 		annotate(ctx, source, "gating.toolkit.fluxcd.io/gates", "Not A Name")
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(And(HaveField("Reason", "InvalidGates"),
@@ -208,7 +208,7 @@ spec:
 		Eventually(ctx, heldAndObserved(source)).Should(BeTrue())
 	})
 
-	It("does not pass for open while gate-controller is down", func(ctx SpecContext) {
+	It("does not count as open while gate-controller is down", func(ctx SpecContext) {
 		gates := func(ctx context.Context) (string, error) {
 			return run(ctx, "kubectl", "--namespace", flux, "get", "gates")
 		}
@@ -220,7 +220,7 @@ spec:
 		Expect(gates(ctx)).To(MatchRegexp(`(?m)^unseen +true +Open `))
 	})
 
-	It("tells when all have followed it, in one event and to flux close gate", func(ctx SpecContext) {
+	It("reports when all have followed it, in one event and to flux close gate", func(ctx SpecContext) {
 		const sources = 12
 		closeGate(ctx, "followed", false)
 		named := func(i int) *unstructured.Unstructured {
@@ -261,7 +261,7 @@ spec:
 		Expect(condition(gate, meta.ReadyCondition)(ctx)).To(HaveField("Status", BeEquivalentTo("True")))
 	})
 
-	It("tells in its status what it holds", func(ctx SpecContext) {
+	It("reports in its status what it holds", func(ctx SpecContext) {
 		closeGate(ctx, "counted", true)
 		gate := object(gatingAPI, gatingv1.GateKind, flux, "counted")
 		Eventually(ctx, field(gate, "status", "sources")).Should(BeEquivalentTo(0))

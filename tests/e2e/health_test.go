@@ -30,7 +30,7 @@ import (
 )
 
 var _ = Describe("A Kustomization that waits for its sources", func() {
-	It("takes one that its gates hold from the beginning for healthy, with the component, and no other", func(ctx SpecContext) {
+	It("counts one that its gates hold since its creation as healthy, with the component, and no other", func(ctx SpecContext) {
 		turnGate(ctx, "health", true)
 		for name, spec := range map[string]string{
 			"health-held":   fmt.Sprintf("url: '%s', ref: {branch: main}, gates: {refs: [health]}", world.RepositoryURL("app")),

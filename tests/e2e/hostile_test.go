@@ -71,7 +71,7 @@ var _ = Describe("A hostile Git host", Ordered, func() {
 		return controller
 	}
 
-	DescribeTable("has its repository refused or read in little memory", func(ctx SpecContext, says string, repository func() *handpack.Server) {
+	DescribeTable("serves a repository that is refused, or read in little memory", func(ctx SpecContext, says string, repository func() *handpack.Server) {
 		host := httptest.NewServer(repository())
 		DeferCleanup(host.Close)
 		controller := start(ctx)

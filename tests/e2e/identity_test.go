@@ -44,7 +44,7 @@ CA
     username: {claim: sub, prefix: 'management:'}
 `
 
-var _ = Describe("A target in a cluster that knows the ServiceAccounts of the controller's", Ordered, func() {
+var _ = Describe("A target in a cluster that trusts the ServiceAccounts of the controller's cluster", Ordered, func() {
 	const name = "leaf-identity"
 	var admin client.Client // of the leaf
 
@@ -99,7 +99,7 @@ spec:
 		})
 	})
 
-	It("can't be read before the controller may make tokens, and says so", func(ctx SpecContext) {
+	It("can't be read until the controller may create tokens, and says so", func(ctx SpecContext) {
 		Eventually(ctx, staging(name)).Should(And(HaveField("Reason", pipelinesv1.TokenUnavailableReason), HaveField("Error", ContainSubstring(
 			"the controller may not create tokens for ServiceAccount flux-system/leaf-identity: see config/components/workload-identity"))))
 	})

@@ -200,7 +200,7 @@ spec:
 		Expect(world.Cluster.Process("kube-apiserver").Start(ctx)).To(Succeed())
 	}
 
-	It("by the death of both leaders leaves the rest to the other replicas", func(ctx SpecContext) {
+	It("by the death of both leaders makes the other replicas continue", func(ctx SpecContext) {
 		election := []string{"--enable-leader-election",
 			"--leader-election-lease-duration=10s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=1s"}
 		// die runs two replicas, and kills the leader at one of its writes of these objects.
@@ -243,7 +243,7 @@ spec:
 		remove(ctx, append(pulled, told...)...)
 	})
 
-	It("by a restart of the API server ends nothing that is under way", func(ctx SpecContext) {
+	It("by a restart of the API server ends nothing that is in progress", func(ctx SpecContext) {
 		start(ctx, "gate-controller-restarted", "gate-controller", nil)
 		start(ctx, "pipeline-controller-restarted", "pipeline-controller", nil)
 		all, pulled, told := gated(ctx), named("restarted-pulled", 4), named("restarted-told", 4)
@@ -269,7 +269,7 @@ spec:
 		remove(ctx, append(pulled, told...)...)
 	})
 
-	It("of the watches, by which changes were missed that nobody remembers, is made up for", slow, func(ctx SpecContext) {
+	It("of the watches, during which changes were missed, is recovered from", slow, func(ctx SpecContext) {
 		line, err := leafserver.NewLine(world.Cluster.Config.Host)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(line.Close)
@@ -304,7 +304,7 @@ spec:
 		Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "missed-end"))).To(Succeed())
 		Expect(world.Cluster.Process("kube-apiserver").Kill()).To(Succeed())
 		restart(ctx)
-		By("seeing that no watch can go on from where those of the controllers were")
+		By("checking that no watch can continue where those of the controllers were")
 		Eventually(ctx, func(ctx context.Context) error { return goOn(ctx, list) }).Should(Satisfy(apierrors.IsResourceExpired))
 		line.Restore()
 
@@ -313,11 +313,11 @@ spec:
 		expectOnePullRequest(ctx, "missed-approval")
 		Eventually(ctx, field(object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "missed-end"), "metadata", "uid")).Should(BeNil())
 		Expect(github.PullRequests(owner, "missed-end")).To(BeEmpty())
-		Expect([]int{gates.PID(), pipelines.PID()}).To(Equal(was), "no controller was started anew")
+		Expect([]int{gates.PID(), pipelines.PID()}).To(Equal(was), "no controller was restarted")
 		remove(ctx, "missed", "missed-approval")
 	})
 
-	It("by another version of the controllers, with everything in flight, loses nothing and repeats nothing", func(ctx SpecContext) {
+	It("by another version of the controllers, during promotions and holds, loses nothing and repeats nothing", func(ctx SpecContext) {
 		gates := start(ctx, "gate-controller-old", "gate-controller", nil)
 		pipelines := start(ctx, "pipeline-controller-old", "pipeline-controller", nil)
 		all := gated(ctx)
@@ -368,7 +368,7 @@ spec:
 			Expect(source.Object["status"].(map[string]any)["artifact"]).To(Equal(published[i].Object["status"].(map[string]any)["artifact"]), source.GetName())
 		}
 
-		By("going on")
+		By("continuing")
 		Expect(github.Merge(owner, "old-open", 1)).NotTo(BeEmpty())
 		reconcile(ctx, "old-open", "merged")
 		Eventually(ctx, record("old-open", "two")).Should(haveState("succeeded"))

@@ -105,7 +105,7 @@ spec:
 		})
 	})
 
-	It("has to allow its workloads to be read", func(ctx SpecContext) {
+	It("must allow reading of its workloads", func(ctx SpecContext) {
 		Eventually(ctx, ready("leaf-flux")).Should(HaveField("Message", Equal(
 			"prod: Deployment leaf-flux-prod/shop in cluster leaf-flux can't be read: the kubeconfig's user may not list objects of kind Deployment.apps in namespace leaf-flux-prod: "+
 				"allow it to get, list and watch them")))

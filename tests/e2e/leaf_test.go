@@ -159,7 +159,7 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", "ClusterNotFound"), HaveField("Since", Not(BeNil()))))
 	})
 
-	It("is known once the cluster is connected, as one who may get, list and watch the one kind in the one namespace", func(ctx SpecContext) {
+	It("is known once the cluster is connected, with the rights to get, list and watch one kind in one namespace", func(ctx SpecContext) {
 		kubeconfig(ctx, "leaf", line.URL())
 		apply(ctx, gitopsCluster, "leaf")
 		Eventually(ctx, ready("leaf")).Should(HaveField("Reason", "UpToDate"))
@@ -178,7 +178,7 @@ spec:
 		Eventually(ctx, record("leaf", "prod")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v2")))
 	})
 
-	It("can be in a cluster that a Secret stands for, beside clusters that don't answer", func(ctx SpecContext) {
+	It("can be in a cluster that a Secret describes, beside clusters that don't respond", func(ctx SpecContext) {
 		nowhere, err := leafserver.Blackhole()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(nowhere.Close()).To(Succeed()) })
@@ -194,14 +194,14 @@ spec:
 		Eventually(ctx, staging("leaf-direct")).Should(HaveField("Revision", "v2"))
 	})
 
-	It("is out of reach where the leaf does not allow it", func(ctx SpecContext) {
+	It("can't be read if the leaf cluster does not allow it", func(ctx SpecContext) {
 		pipeline(ctx, "leaf-others", "{kind: GitopsCluster, name: leaf}", "leaf-others")
 		Eventually(ctx, staging("leaf-others")).Should(And(HaveField("Reason", "Forbidden"), HaveField("Error",
 			ContainSubstring("the kubeconfig's user may not list objects of kind Kustomization.kustomize.toolkit.fluxcd.io in namespace leaf-others"))))
 		Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "leaf-others"))).To(Succeed())
 	})
 
-	It("has had nothing else asked of its cluster, and no Secret read", func() {
+	It("requires no other request to its cluster, and no read of a Secret", func() {
 		Eventually(func() []string { return asked(audit) }).Should(ConsistOf(
 			"get /version",
 			"get /apis/kustomize.toolkit.fluxcd.io/v1",
@@ -211,7 +211,7 @@ spec:
 		))
 	})
 
-	It("keeps a promotion from going past it while it is cut off, causes none, and goes on by itself", func(ctx SpecContext) {
+	It("stops promotions past it while it is unreachable, causes none, and continues by itself", func(ctx SpecContext) {
 		line.Silence()
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", "Unreachable"), HaveField("Error", ContainSubstring("unreachable since ")),
 			HaveField("ReadyRevision", "v2")))
@@ -230,7 +230,7 @@ spec:
 		Eventually(ctx, record("leaf", "prod")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v3")))
 	})
 
-	It("is unknown when its kubeconfig is no longer accepted, until that is rotated", func(ctx SpecContext) {
+	It("is unknown while its kubeconfig is rejected", func(ctx SpecContext) {
 		account := &corev1.ServiceAccount{}
 		account.Namespace, account.Name = leafNamespace, "sluice"
 		Expect(admin.Delete(ctx, account)).To(Succeed())
@@ -241,7 +241,7 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
 	}, SpecTimeout(6*time.Minute))
 
-	It("says what is wrong with its kubeconfig, and follows the cluster to where another one leads", func(ctx SpecContext) {
+	It("says what is wrong with its kubeconfig, and follows the cluster to the address of another one", func(ctx SpecContext) {
 		wrong := func(reason string) {
 			GinkgoHelper()
 			// A person's request does not wait.
@@ -258,7 +258,7 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
 	})
 
-	It("is known again when the object that stands for its cluster was deleted and made anew", func(ctx SpecContext) {
+	It("is known again when the object that describes its cluster was deleted and created again", func(ctx SpecContext) {
 		Expect(world.Client.Delete(ctx, object(gitopsv1.GroupVersion.String(), gitopsv1.GitopsClusterKind, flux, "leaf"))).To(Succeed())
 		reconcile(ctx, "leaf", "look-for-the-cluster")
 		Eventually(ctx, staging("leaf")).Should(HaveField("Reason", "ClusterNotFound"))
@@ -275,7 +275,7 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(HaveField("Revision", "v4"))
 	})
 
-	It("is unknown when its kind is removed from the cluster, until it is back", func(ctx SpecContext) {
+	It("is unknown while its kind is removed from the cluster", func(ctx SpecContext) {
 		crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kustomizations.kustomize.toolkit.fluxcd.io")
 		Expect(admin.Delete(ctx, crd)).To(Succeed())
 		Eventually(ctx, staging("leaf")).Should(HaveField("Reason", "KindNotInstalled"))
@@ -289,7 +289,7 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v4")))
 	})
 
-	It("is let go of when no Pipeline names the cluster any more", func(ctx SpecContext) {
+	It("is disconnected when no Pipeline names the cluster", func(ctx SpecContext) {
 		for _, name := range []string{"leaf", "leaf-too", "leaf-direct", "leaf-silent", "leaf-dead"} {
 			Expect(world.Client.Delete(ctx, object(pipelinesAPI, pipelinesv1.PipelineKind, flux, name))).To(Succeed())
 		}

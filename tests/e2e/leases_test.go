@@ -79,7 +79,7 @@ var _ = Describe("A controller's lease", func() {
 		})
 	}
 
-	It("has another name in a shard, which takes it once a Role allows that", func(ctx SpecContext) {
+	It("has another name in a shard, which acquires it once a Role allows that", func(ctx SpecContext) {
 		const selector = "sharding.fluxcd.io/key=shard1"
 		sum, err := exec.CommandContext(ctx, "sh", "-c", "printf %s '"+selector+"' | sha256sum | cut -c 1-8").Output()
 		Expect(err).NotTo(HaveOccurred())

@@ -116,11 +116,11 @@ var _ = Describe("Sources that are fetched once a day", Ordered, func() {
 		})
 	}
 
-	It("publish as soon as gate-controller is back, however long source-controller would wait after refusals", func(ctx SpecContext) {
+	It("publish as soon as gate-controller is back, even if source-controller has backed off after refusals", func(ctx SpecContext) {
 		g := newGroup(ctx, "refused", lines(up))
 		g.publish(ctx, 0)
 		g.establish(ctx)
-		By("changing them while nobody can find their gates open")
+		By("changing them while gate-controller is down")
 		Expect(world.GateController.Stop()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
 			if err := world.GateController.Start(ctx); err != nil {
@@ -170,7 +170,7 @@ spec: {interval: 2s, path: ./app, prune: true, targetNamespace: flux-system, sou
 		return g, app, applied
 	}
 
-	It("publish the same artifacts again when source-controller has lost them meanwhile, so that Flux corrects drift", func(ctx SpecContext) {
+	It("publish the same artifacts again when source-controller has lost them, so Flux corrects drift", func(ctx SpecContext) {
 		g, _, applied := beginApplied(ctx, "restored")
 		g.hold(ctx)
 		g.sentinel.close()
@@ -266,7 +266,7 @@ spec: {interval: 2s, path: ./app, prune: true, targetNamespace: flux-system, sou
 		Expect(g.sentinel.leaks()).To(BeEmpty())
 	})
 
-	It("have an Alert tell which gate closed and opened, and why", func(ctx SpecContext) {
+	It("let an Alert report which gate closed and opened, and why", func(ctx SpecContext) {
 		g := newGroup(ctx, "alert", lines(up)[:1])
 		g.publish(ctx, 0)
 		type event struct {

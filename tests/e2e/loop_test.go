@@ -36,7 +36,7 @@ import (
 
 // The controller can read only the applications in the first environment's cluster, so it does not know what their
 // source follows. The source runs the newest commit of the branch that promotions are merged into.
-var _ = Describe("A first environment that follows the branch which promotions are merged into, unseen", Ordered, func() {
+var _ = Describe("A first environment that follows the branch that promotions are merged into, undetected", Ordered, func() {
 	const pipelines = 2
 
 	BeforeAll(func(ctx SpecContext) {
@@ -72,7 +72,7 @@ subjects: [{kind: ServiceAccount, name: sluice, namespace: unseen-dev}]
 		secretOf(ctx, "unseen", leafserver.Kubeconfig(world.Cluster.Config.Host, world.Cluster.Config.CAData, request.Status.Token))
 	})
 
-	DescribeTable("gets each change promoted once by each Pipeline, and no promotion", func(ctx SpecContext, method string) {
+	DescribeTable("promotes each change once in each Pipeline, and promotes no promotion", func(ctx SpecContext, method string) {
 		repository := "unseen-" + method
 		runs := func(namespace, revision string) {
 			GinkgoHelper()

@@ -35,7 +35,7 @@ import (
 )
 
 var _ = Describe("Sources that are held while their CRDs lose spec.gates", func() {
-	It("stay held though they are resumed, of each kind, until they are applied again", func(ctx SpecContext) {
+	It("stay held until they are applied again, even if they are resumed, for each kind", func(ctx SpecContext) {
 		up := startUpstream(ctx)
 		g := newGroup(ctx, "lost", append(lines(up), chartOfGatedRepository(up)))
 		g.publish(ctx, 0)
@@ -83,7 +83,7 @@ var _ = Describe("Sources that are held while their CRDs lose spec.gates", func(
 		resume()
 		turnGate(ctx, g.name, false)
 
-		By("giving the field back, which does not bring back the gates")
+		By("restoring the field, which does not restore the gates")
 		giveBack(ctx)
 		resume()
 

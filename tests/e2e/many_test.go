@@ -72,7 +72,7 @@ var _ = Describe("Promotions in one repository", Ordered, func() {
 		apply(ctx, `{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: crowd, namespace: flux-system}, spec: {closed: true}}`)
 	})
 
-	It("that are all let go at once are as many pull requests, each with only its own change", func(ctx SpecContext) {
+	It("that all continue at once are as many pull requests, each with only its own change", func(ctx SpecContext) {
 		for i := range many {
 			apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1

@@ -182,7 +182,7 @@ spec:
 		}
 	})
 
-	It("has no alert firing where nothing is wrong", func(ctx SpecContext) {
+	It("fires no alert while nothing is wrong", func(ctx SpecContext) {
 		alerts, err := monitoring.Alerts(root)
 		Expect(err).NotTo(HaveOccurred())
 		for alert, rule := range alerts {
@@ -194,7 +194,7 @@ spec:
 		}
 	})
 
-	It("knows of Gates and Pipelines whether they are ready", func(ctx SpecContext) {
+	It("reports whether Gates and Pipelines are ready", func(ctx SpecContext) {
 		Expect(prometheus.Query(ctx, `gotk_resource_info{exported_namespace="flux-system",name="monitored"}`, scraped)).To(ConsistOf(
 			HaveField("Metric.Map()", And(HaveKeyWithValue("customresource_kind", gatingv1.GateKind), HaveKeyWithValue("ready", "True"), HaveKeyWithValue("open", "True"))),
 			HaveField("Metric.Map()", And(HaveKeyWithValue("customresource_kind", pipelinesv1.PipelineKind), HaveKeyWithValue("ready", "True"), HaveKeyWithValue("settled", "True")))))

@@ -184,13 +184,13 @@ spec: {closed: true}
 	})
 	AfterAll(forbidWorkloads)
 
-	It("has its version told by the expression, and not by the source that all environments share", func(ctx SpecContext) {
+	It("takes its version from the expression, not from the source that all environments share", func(ctx SpecContext) {
 		for _, app := range monorepoApps {
 			Eventually(ctx, ready(app.name)).Should(HaveField("Message", "every environment runs 1.0.0"), app.name)
 		}
 	})
 
-	It("is carried to staging by one pull request for each application", func(ctx SpecContext) {
+	It("is promoted to staging by one pull request for each application", func(ctx SpecContext) {
 		set("dev", "1.1.0")
 		for _, app := range monorepoApps {
 			Eventually(ctx, record(app.name, "staging")).Should(haveState(pipelinesv1.PromotionCreated), app.name)
@@ -209,7 +209,7 @@ spec: {closed: true}
 		}
 		Expect(pullRequestsIn("mono")).To(HaveLen(len(monorepoApps)))
 
-		By("changing what prod runs, which Flux must still repair")
+		By("changing what prod runs, which Flux must still correct")
 		deployment := object("apps/v1", "Deployment", "mono-prod", "tagged-shop")
 		replicas := field(deployment, "spec", "replicas")
 		Expect(world.Client.Patch(ctx, deployment.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))).To(Succeed())
@@ -262,7 +262,7 @@ spec: {closed: true}
 			HaveField("Message", "kind Deployment has no revision: set spec.revision.expr"))),
 	)
 
-	It("is refused where the first environment follows the branch that promotions are merged into", func(ctx SpecContext) {
+	It("is refused if the first environment follows the branch that promotions are merged into", func(ctx SpecContext) {
 		apply(ctx, `
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization

@@ -193,7 +193,7 @@ var _ = Describe("A pass", func() {
 		observer, before := watchArtifacts(ctx, w.source), w.head()
 		w.hold(ctx)
 
-		By("pushing a fix, which stays back until it has a pass")
+		By("pushing a fix, which is held until it has a pass")
 		fix := w.release("v2.0.0")
 		annotate(ctx, w.source, meta.ReconcileRequestAnnotation, "fix")
 		Eventually(ctx, field(w.source, "status", "lastHandledReconcileAt")).Should(Equal("fix"))
@@ -211,13 +211,13 @@ var _ = Describe("A pass", func() {
 		Eventually(ctx, w.gatesOpen()).Should(ContainSubstring("was refused; " + fix + " is still published"))
 		w.expectHeld(ctx)
 
-		By("changing what was applied, which Flux must still repair")
+		By("changing what was applied, which Flux must still correct")
 		Expect(world.Client.Patch(ctx, app.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"version":"tampered"}}`)))).To(Succeed())
 		Eventually(ctx, version).Should(Equal("v2.0.0"))
 		observer.expect(before, fix)
 	})
 
-	It("helps no branch that has moved past its revision, which the source says, until Git names the commit", func(ctx SpecContext) {
+	It("has no effect on a branch that has moved past the revision, as the source says, until the source names the tag", func(ctx SpecContext) {
 		w := newWindowed(ctx, "passed-late")
 		observer, before := watchArtifacts(ctx, w.source), w.head()
 		w.hold(ctx)
@@ -359,7 +359,7 @@ var _ = Describe("A pass", func() {
 		observer.expect(want...)
 	})
 
-	It("is obeyed by the API server alone: for its revision and digest, before its end, and while nobody edits the gate or the source", func(ctx SpecContext) {
+	It("is enforced by the API server alone: for its revision and digest, before its end, and while nobody edits the gate or the source", func(ctx SpecContext) {
 		w := newWindowed(ctx, "passed-alone")
 		w.hold(ctx)
 		digest := "sha1:" + strings.Repeat("a", 40)
@@ -401,7 +401,7 @@ var _ = Describe("A pass", func() {
 		Expect(publish("v2@"+digest, early)).To(blocked)
 		edit(w.source, `{"timeout":null}`)
 
-		By("having gate-controller look again, and editing the gate")
+		By("letting gate-controller confirm the pass, and editing the gate")
 		Expect(world.GateController.Start(ctx)).To(Succeed())
 		Eventually(ctx, func(ctx context.Context) error { return publish("v3@"+digest, early) }).Should(Succeed())
 		Expect(world.GateController.Stop()).To(Succeed())
@@ -409,7 +409,7 @@ var _ = Describe("A pass", func() {
 		Eventually(ctx, func(ctx context.Context) error { return publish("v4@"+digest, early) }).Should(blocked)
 	})
 
-	It("is granted by those who may, in their own name, and takes as many people as the gate asks for", func(ctx SpecContext) {
+	It("is granted only by those who may, in their own name, and by as many people as the gate requires", func(ctx SpecContext) {
 		apply(ctx, `
 apiVersion: gating.toolkit.fluxcd.io/v1alpha1
 kind: Gate
@@ -465,7 +465,7 @@ subjects: [{kind: User, name: eve}]
 		_, err = grant("ada", "bob", "passed-by-two")
 		Expect(err).To(MatchError(ContainSubstring("spec.grantedBy must be your own name: ada")))
 
-		By("refusing times that Go cannot read, with which controllers could read no pass at all")
+		By("refusing times that Go can't parse, which would keep the controllers from reading any pass")
 		for _, expires := range []string{"2026-12-24t06:00:00z", "9999-12-31T23:59:59-12:00"} {
 			pass := object(gatingAPI, gatingv1.GatePassKind, flux, "untimely")
 			pass.Object["spec"] = map[string]any{"gateRef": map[string]any{"name": "passed-by-two"}, "revision": "v1", "expires": expires,
@@ -494,7 +494,7 @@ subjects: [{kind: User, name: eve}]
 		Eventually(ctx, passes).Should(BeNil())
 	})
 
-	It("is not forged on a source, nor in the status of its gate", func(ctx SpecContext) {
+	It("can't be forged on a source, nor in the status of its gate", func(ctx SpecContext) {
 		w := newWindowed(ctx, "passed-forged")
 		w.hold(ctx)
 		forged := "forged until 2099-01-01T00:00:00Z"
@@ -530,7 +530,7 @@ rules:
 		refuses(ctx, forger, gate, confirmed)
 	})
 
-	It("lets promotions of its revision go on, while others wait", func(ctx SpecContext) {
+	It("lets promotions of its revision continue, while others wait", func(ctx SpecContext) {
 		turnGate(ctx, "passed-promotion", true)
 		for _, namespace := range []string{"passed-one", "passed-two"} {
 			apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", namespace)

@@ -173,7 +173,7 @@ spec:
 		return all
 	}
 
-	It("makes one pull request and one push, however often it is looked at and though the controller is killed", func(ctx SpecContext) {
+	It("makes one pull request and one push, however often it is reconciled and even if the controller is killed", func(ctx SpecContext) {
 		repository("steady", map[string]string{"two/app.yaml": marked("steady"), "README.md": "no marker: $promotion"})
 		secret(ctx, "steady", token)
 		pipeline(ctx, "steady", "")
@@ -189,7 +189,7 @@ spec:
 		Expect(created("steady")).To(Equal(1))
 		Expect(pushes("steady")).To(Equal(1))
 
-		By("looking at what was pushed")
+		By("checking what was pushed")
 		promotion, err := record("steady", "two")(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		after, err := github.ReadFile(owner, "steady", promotion.PullRequest.Branch, "two/app.yaml")
@@ -198,13 +198,13 @@ spec:
 		Expect(promotion.PullRequest.HeadCommit).To(Equal(branches("steady")[promotion.PullRequest.Branch]))
 	})
 
-	DescribeTable("fails with a reason that says what to mend, and goes on by itself once that is mended",
-		func(ctx SpecContext, name, reason, message string, breakIt func(ctx context.Context, name string), mend func(ctx context.Context, name string)) {
+	DescribeTable("fails with a reason that says what to fix, and continues by itself once it is fixed",
+		func(ctx SpecContext, name, reason, message string, breakIt func(ctx context.Context, name string), fix func(ctx context.Context, name string)) {
 			breakIt(ctx, name)
 			Eventually(ctx, ready(name)).Should(And(HaveField("Status", BeEquivalentTo("False")),
 				HaveField("Reason", reason), HaveField("Message", ContainSubstring(message)), HaveField("Message", Not(ContainSubstring(token)))))
 			Expect(branches(name)).NotTo(HaveKey(HavePrefix("sluice/")), "nothing is left behind")
-			mend(ctx, name)
+			fix(ctx, name)
 			Eventually(ctx, record(name, "two")).Should(haveState("created"))
 			Expect(opened(name)()).To(Equal(1))
 			Eventually(ctx, ready(name)).Should(HaveField("Status", BeEquivalentTo("True")))
@@ -279,7 +279,7 @@ spec:
 		}
 	})
 
-	It("waits for a person where it is manual", func(ctx SpecContext) {
+	It("waits for a person if it is manual", func(ctx SpecContext) {
 		repository("manual", map[string]string{"app.yaml": marked("manual")})
 		secret(ctx, "manual", token)
 		pipeline(ctx, "manual", ", manual: true")
@@ -290,7 +290,7 @@ spec:
 		Expect(github.Count("", "manual")).To(BeZero(), "the Git host isn't even asked")
 	})
 
-	It("needs the kind of the Git host where the URL doesn't tell it", func(ctx SpecContext) {
+	It("needs the type of the Git host if the URL doesn't show it", func(ctx SpecContext) {
 		secret(ctx, "elsewhere", token)
 		pipeline(ctx, "elsewhere", "")
 		patch := `[{"op":"remove","path":"/spec/promotion/strategy/pull-request/type"}]`
@@ -326,7 +326,7 @@ spec:
 		}).Should(MatchRegexp(`PromotionAbandoned .*two: v2.0.0@sha1:[0-9a-f]{8}: abandoned by force: a pull request may still be open in .*, because closing it failed: `))
 	})
 
-	It("is abandoned when a person closes the pull request, and started anew when a person asks", func(ctx SpecContext) {
+	It("is abandoned when a person closes the pull request, and starts again when a person forces it", func(ctx SpecContext) {
 		repository("closed", map[string]string{"app.yaml": marked("closed")})
 		secret(ctx, "closed", token)
 		pipeline(ctx, "closed", "")
@@ -349,7 +349,7 @@ spec:
 		Expect(pulls).To(HaveExactElements(HaveField("State", "closed"), HaveField("State", "closed"), HaveField("State", "open")))
 	})
 
-	It("is found again by a controller that was killed before it could record it", func(ctx SpecContext) {
+	It("is adopted by a controller that was killed before it recorded it", func(ctx SpecContext) {
 		repository("lost", map[string]string{"app.yaml": marked("lost")})
 		secret(ctx, "lost", token)
 		cut := github.FailNext("POST", "lost"+createCall, 1, githost.CutAfter())
@@ -404,7 +404,7 @@ spec:
 		Eventually(ctx, measured).ShouldNot(ContainSubstring(`name="deleted"`))
 	})
 
-	It("gives a reviewer what they need, and asks them", func(ctx SpecContext) {
+	It("gives reviewers what they need, and requests their review", func(ctx SpecContext) {
 		repository("reviewed", map[string]string{"app.yaml": marked("reviewed")})
 		secret(ctx, "reviewed", token)
 		gateOf(ctx, "reviewed", false)
@@ -455,7 +455,7 @@ spec:
 		Expect(string(content)).To(Equal(strings.Replace(marked("automatic"), "v1.0.0", "v2.0.0", 1)))
 	})
 
-	It("is not merged by Sluice once somebody else has pushed to its branch", func(ctx SpecContext) {
+	It("is not merged by Sluice once someone else has pushed to its branch", func(ctx SpecContext) {
 		repository("pushed", map[string]string{"app.yaml": marked("pushed")})
 		secret(ctx, "pushed", token)
 		pipelineWith(ctx, "pushed", ", merge: auto, draft: true", "")
@@ -467,7 +467,7 @@ spec:
 		Expect(pull("pushed").State).To(Equal("open"))
 	})
 
-	It("follows its pull request though a person gives it another title, and reopens it", func(ctx SpecContext) {
+	It("follows its pull request even if a person renames and reopens it", func(ctx SpecContext) {
 		repository("reopened", map[string]string{"app.yaml": marked("reopened")})
 		secret(ctx, "reopened", token)
 		pipeline(ctx, "reopened", "")
@@ -486,7 +486,7 @@ spec:
 		Expect(opened("reopened")()).To(Equal(1))
 	})
 
-	It("is made anew when the base branch has changed the file under it, and left alone when it has changed another one", func(ctx SpecContext) {
+	It("is recreated when the base branch has changed its file, and stays when it has changed another one", func(ctx SpecContext) {
 		repository("moved", map[string]string{"app.yaml": marked("moved")})
 		secret(ctx, "moved", token)
 		pipeline(ctx, "moved", "")
@@ -608,7 +608,7 @@ spec:
 		Expect(opened("asleep")()).To(Equal(1))
 	})
 
-	It("sees at once what a webhook tells of, if the host has signed it", func(ctx SpecContext) {
+	It("checks its pull request at once after a webhook that the host has signed", func(ctx SpecContext) {
 		repository("hooked", map[string]string{"app.yaml": marked("hooked")})
 		secret(ctx, "hooked", token+", webhook-secret: not-a-real-key")
 		pipeline(ctx, "hooked", "")
@@ -639,7 +639,7 @@ spec:
 	})
 
 	// This spec is the last one, because it moves the first environment of all Pipelines to another revision.
-	It("is superseded by a new revision: its pull request is closed and gives way to another one", func(ctx SpecContext) {
+	It("is superseded by a new revision: its pull request is closed, and another one is opened", func(ctx SpecContext) {
 		repository("superseded", map[string]string{"app.yaml": marked("superseded")})
 		secret(ctx, "superseded", token)
 		pipeline(ctx, "superseded", "")

@@ -67,7 +67,7 @@ var _ = Describe("A manifest of the predecessor", func() {
 		})
 	}
 
-	It("of config/testdata/pipeline.yaml, whose environments are one object, promotes nothing", func(ctx SpecContext) {
+	It("of config/testdata/pipeline.yaml, with the same object in all environments, promotes nothing", func(ctx SpecContext) {
 		runs(ctx, "default", "podinfo", "6.0.0")
 		apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1
@@ -224,7 +224,7 @@ spec:
 			HaveField("Message", ContainSubstring("GitopsCluster flux-system/predecessor-nowhere not found"))))
 	})
 
-	It("of controllers/pipeline_controller_test.go, without an API version of its application, is taken, and says what it lacks", func(ctx SpecContext) {
+	It("of controllers/pipeline_controller_test.go, without an API version of its application, is accepted, and says what it lacks", func(ctx SpecContext) {
 		apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1
 kind: Pipeline

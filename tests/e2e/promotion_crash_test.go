@@ -208,7 +208,7 @@ spec:
 			func(_ context.Context, name string) { Expect(accepted.of(name)).To(Equal(1)) })
 	})
 
-	It("at each attempt makes few of them, each after the backoff that the one before has left", func(ctx SpecContext) {
+	It("at each attempt leads to few attempts, each after the backoff of the one before", func(ctx SpecContext) {
 		const name = "backs-off"
 		strategy := byPullRequest(ctx, name)
 		controller := start(ctx, "pipeline-controller-backs-off")
@@ -247,7 +247,7 @@ spec:
 		Expect(controller.Kill()).To(Succeed())
 	})
 
-	It("in the middle of a promotion has another replica carry it on, to one pull request", func(ctx SpecContext) {
+	It("during a promotion makes another replica continue it, with one pull request", func(ctx SpecContext) {
 		election := []string{"--enable-leader-election", "--leader-election-lease-duration=15s", "--leader-election-renew-deadline=10s"}
 		leader := start(ctx, "pipeline-controller-leader", election...)
 		Eventually(ctx, metricsOf(leader)).Should(ContainSubstring(`leader_election_master_status{name="pipeline-controller-leader-election"} 1`))

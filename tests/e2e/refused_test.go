@@ -126,7 +126,7 @@ webhooks:
 				MatchRegexp(`\\"%s\\" is forbidden:.* new artifact blocked: (GatesOpen is not True|gate flux-system/%s is closed)`, source.GetName(), g.name))
 			Expect(g.sentinel.leaks()).To(BeEmpty())
 
-			By("telling that Ready names what was refused")
+			By("reporting that Ready names what was refused")
 			Eventually(ctx, condition(source, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 			refused := `stored artifact for .* was refused; \S+ is still published`
 			Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Message", MatchRegexp("; new artifacts are blocked: %s$", refused)))
@@ -150,7 +150,7 @@ webhooks:
 })
 
 var _ = Describe("Holds that hang", func() {
-	It("keep no other gate from closing", func(ctx SpecContext) {
+	It("do not keep other gates from closing", func(ctx SpecContext) {
 		const hanging = 32 // gate-controller handles 10 at a time
 		ended := make(chan struct{})
 		webhook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -220,7 +220,7 @@ webhooks:
 	})
 })
 
-var _ = Describe("Gates that are changed in the very moment of a release", func() {
+var _ = Describe("Gates that are changed during a release", func() {
 	for _, test := range []struct {
 		name, of string
 		held     bool

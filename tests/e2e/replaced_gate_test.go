@@ -74,7 +74,7 @@ var _ = Describe("A gate that is replaced while the controllers' watches are int
 		Eventually(ctx, field(gate, "status", "held")).Should(BeEquivalentTo(0))
 	})
 
-	It("lets the promotions go on that wait for it", func(ctx SpecContext) {
+	It("lets the promotions continue that wait for it", func(ctx SpecContext) {
 		proxy := behindProxy(ctx, world.PipelineController, "--approval-addr=127.0.0.1:0")
 		turnGate(ctx, "replaced-promotion", true)
 		for namespace, version := range map[string]string{"replaced-one": "v2.0.0", "replaced-two": "v1.0.0"} {

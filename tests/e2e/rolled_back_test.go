@@ -64,7 +64,7 @@ spec:
 		Eventually(ctx, prod("waitingApproval", "revision")).Should(MatchRegexp("^v2"))
 	})
 
-	It("is held by the gate of its source, which everything that is looked at says", func(ctx SpecContext) {
+	It("is held by the gate of its source, and all commands say so", func(ctx SpecContext) {
 		source := object(sourceAPI, "GitRepository", flux, "held-up-prod")
 		patch := []byte(`{"metadata":{"annotations":{"gating.toolkit.fluxcd.io/gates":"held-up"}}}`)
 		Expect(world.Client.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
@@ -92,7 +92,7 @@ spec:
 		Eventually(ctx, prod("state")).Should(Equal("Current"))
 	})
 
-	It("is rolled back, which is told as such and promotes nothing", func(ctx SpecContext) {
+	It("is rolled back, which is reported and promotes nothing", func(ctx SpecContext) {
 		deploy(ctx, "held-up", "held-up-prod", "v1.0.0")
 		rolledBack := "rolled back from " + revision + `: Kustomization held-up-prod/held-up runs v1\.0\.0@sha1:[0-9a-f]{8}; force the promotion to promote ` + revision + ` again`
 		Eventually(ctx, prod("state")).Should(Equal("RolledBack"))
@@ -106,7 +106,7 @@ spec:
 		Expect(said).To(MatchRegexp(`; rolled back to v1\.0\.0@sha1:[0-9a-f]{8} at `))
 	})
 
-	It("is promoted again if a person says so, and others approve it anew", func(ctx SpecContext) {
+	It("is promoted again if a person forces it, and others approve it again", func(ctx SpecContext) {
 		before, err := record("held-up", "prod")(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		reconcile(ctx, "held-up", "again", meta.ForceRequestAnnotation)

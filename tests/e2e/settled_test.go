@@ -90,7 +90,7 @@ spec: {interval: 24h, retryInterval: 5s, path: ./delivery, prune: true, wait: tr
 		Expect(condition(pipeline, "Settled")(ctx)).To(HaveField("Status", metav1.ConditionTrue))
 	})
 
-	It("fails the delivery that brings a wrong spec, with what is wrong", func(ctx SpecContext) {
+	It("fails the Kustomization that applies an invalid spec, and says why", func(ctx SpecContext) {
 		Expect(world.Commit("settling", "Break the pipeline", map[string]string{
 			"delivery/pipeline.yaml": fmt.Sprintf(pipelineFile, "{notification: {}, pull-request: {url: 'https://git.example/fleet', baseBranch: main, secretRef: {name: none}}}"),
 		})).To(Succeed())

@@ -43,7 +43,7 @@ var _ = Describe("Shards of gate-controller", func() {
 		}
 	})
 
-	It("hold a chart by the gates of another shard's repository, and tell together what a gate holds", func(ctx SpecContext) {
+	It("hold a chart by the gates of another shard's repository, and report together what a gate holds", func(ctx SpecContext) {
 		up := startUpstream(ctx)
 		Expect(up.PublishChart("shards", "app", "1.0.0")).To(Succeed())
 		apply(ctx, `
@@ -101,7 +101,7 @@ spec: {interval: 1s, chart: app, sourceRef: {kind: HelmRepository, name: no-shar
 		revision := field(chart, "status", "artifact", "revision")
 		Eventually(ctx, revision).Should(Equal("1.0.0"))
 
-		By("labelling the chart, as a HelmRelease does, for a shard that there is not")
+		By("labelling the chart, as a HelmRelease does, for a shard that does not exist")
 		Expect(world.Client.Patch(ctx, chart.DeepCopy(), client.RawPatch(types.MergePatchType,
 			[]byte(`{"metadata":{"labels":{"sharding.fluxcd.io/key":"nobody"}}}`)))).To(Succeed())
 		turnGate(ctx, "no-shard", true)
@@ -124,7 +124,7 @@ spec: {interval: 1s, chart: app, sourceRef: {kind: HelmRepository, name: no-shar
 })
 
 var _ = Describe("Shards of pipeline-controller", func() {
-	It("promote the Pipelines that they select, each once, and take over one whose label changes", func(ctx SpecContext) {
+	It("promote the Pipelines that they select, each once, and take over one when its label changes", func(ctx SpecContext) {
 		Expect(world.PipelineController.Stop()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(world.PipelineController.Start(ctx)).To(Succeed()) })
 		shards := map[string]*localcluster.Process{}
@@ -177,7 +177,7 @@ spec:
 		nobodys := object(pipelinesAPI, pipelinesv1.PipelineKind, flux, "sharded-nobody")
 		Consistently(ctx, field(nobodys, "status", "environments")).Should(BeNil())
 
-		By("labelling the Pipeline of no shard for one that there is")
+		By("labelling the Pipeline of no shard for an existing one")
 		Expect(world.Client.Patch(ctx, nobodys.DeepCopy(), client.RawPatch(types.MergePatchType,
 			[]byte(`{"metadata":{"labels":{"sharding.fluxcd.io/key":"one"}}}`)))).To(Succeed())
 		Eventually(ctx, record("sharded-nobody", "prod")).Should(promotedOnce)

@@ -106,7 +106,7 @@ var _ = Describe("Slack", func() {
 		Expect(client.IgnoreNotFound(world.Client.Delete(ctx, object(apiVersion, kind, flux, name)))).To(Succeed())
 	}
 
-	It("is told who turned a gate, what waits and how to approve it, and what failed, each time anew", func(ctx SpecContext) {
+	It("shows who turned a gate, what waits and how to approve it, and what failed, each time", func(ctx SpecContext) {
 		for _, resource := range []authorizationv1.ResourceAttributes{
 			{Verb: "watch", Group: gatingv1.GroupVersion.Group, Resource: "gates"},
 			{Verb: "watch", Group: pipelinesv1.GroupVersion.Group, Resource: "pipelines"},
@@ -189,7 +189,7 @@ spec:
 		}
 	})
 
-	It("is sent a promotion by notification, and the Pipeline warns while no Alert matches it", func(ctx SpecContext) {
+	It("receives a promotion by notification, and the Pipeline warns while no Alert matches it", func(ctx SpecContext) {
 		begin(ctx)
 		apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1

@@ -203,11 +203,11 @@ var _ = Describe("Each kind of source", Ordered, func() {
 				Expect(kind.release(name, "1.1.0")).To(Succeed())
 				staysBack(ctx)
 
-				By("naming a second gate, which is open, where one is enough")
+				By("naming a second gate, which is open, with oneOf")
 				gate("-b", false)
 				letsOut(func() { gated("oneOf", "", "-b") })
 
-				By("asking for both to be open")
+				By("requiring both to be open")
 				gated("all", "", "-b")
 				Eventually(ctx, heldAndObserved(obj)).Should(BeTrue())
 				Expect(kind.release(name, "1.2.0")).To(Succeed())
@@ -227,7 +227,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 		}
 	}
 
-	It("is kept from a new artifact by the backstop even when its suspension is taken away", func(ctx SpecContext) {
+	It("gets no new artifact, even if its suspension is removed", func(ctx SpecContext) {
 		Expect(kinds[1].release("backstop", "1.0.0")).To(Succeed())
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: backstop, namespace: flux-system}, spec: {closed: true}}")
 		// Without the controller, nothing is held: the API server blocks the artifact.
@@ -251,7 +251,7 @@ var _ = Describe("Each kind of source", Ordered, func() {
 		Eventually(ctx, field(obj, "status", "artifact", "digest")).ShouldNot(BeNil())
 	})
 
-	It("publishes when its annotation names no gates, be it of blanks", func(ctx SpecContext) {
+	It("publishes when its annotation names no gates, even if it has blanks", func(ctx SpecContext) {
 		Expect(kinds[1].release("blank", "1.0.0")).To(Succeed())
 		apply(ctx, "%s", kinds[1].manifest("blank", "gating.toolkit.fluxcd.io/gates: ' '", ""))
 		obj := object(sourceAPI, sourcev1.OCIRepositoryKind, flux, "blank")
@@ -268,14 +268,14 @@ var _ = Describe("Each kind of source", Ordered, func() {
 		Eventually(ctx, field(obj, "spec", "suspend")).Should(Equal(true))
 		Eventually(ctx, condition(obj, gatingv1.GatesOpenCondition)).Should(HaveField("Reason", "GateClosed"))
 
-		By("taking the field from the CRD, as a plain flux install does")
+		By("removing the field from the CRD, as a plain flux install does")
 		giveBack := loseGatesField(ctx, sourcev1.BucketKind)
 		Eventually(ctx, condition(obj, gatingv1.GatesOpenCondition)).Should(And(HaveField("Status", BeEquivalentTo("False")),
 			HaveField("Reason", "GatesFieldLost"), HaveField("Message", ContainSubstring("apply config/components/gated-sources"))))
 		apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: lost-field, namespace: flux-system}, spec: {closed: false}}")
 		Consistently(ctx, field(obj, "spec", "suspend"), "3s").Should(Equal(true))
 
-		By("giving the field back, which does not bring back the gates")
+		By("restoring the field, which does not restore the gates")
 		giveBack(ctx)
 		Consistently(ctx, field(obj, "spec", "suspend"), "3s").Should(Equal(true))
 

@@ -82,7 +82,7 @@ var _ = Describe("A revision", Ordered, func() {
 		merge(ctx, "staging")
 	})
 
-	It("waits before prod, and everything that is looked at says for what", func(ctx SpecContext) {
+	It("waits before prod, and all commands say for what", func(ctx SpecContext) {
 		waits := MatchRegexp(`^prod: v1\.1\.0@sha1:[0-9a-f]{8} waits: gate change-freeze is closed by admin \(end of quarter\)$`)
 		Eventually(ctx, ready(playground.PipelineName)).Should(And(HaveField("Reason", "WaitingForPreconditions"), HaveField("Message", waits)))
 		Expect(record(playground.PipelineName, "prod")(ctx)).To(And(haveState("unapproved"), HaveField("Preconditions",

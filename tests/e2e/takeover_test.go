@@ -64,7 +64,7 @@ var _ = Describe("gate-controller as its Deployment runs it", Ordered, func() {
 		return gatesAre
 	}
 
-	It("goes on with its own lease after a crash of the container", func(ctx SpecContext) {
+	It("continues with its own lease after a crash of the container", func(ctx SpecContext) {
 		pod := replica(ctx, "gate-controller-a")
 		gatesAre := gated(ctx, "lease-restarted")
 		Expect(holder(ctx)).To(Equal("gate-controller-a"))

@@ -128,7 +128,7 @@ spec:
 		DeferCleanup(func(ctx SpecContext) { Expect(world.Client.Delete(ctx, pipeline)).To(Succeed()) })
 	})
 
-	It("is read by default, and told of promotions into it", func(ctx SpecContext) {
+	It("is read by default, and gets events of promotions into it", func(ctx SpecContext) {
 		Eventually(ctx, prod).Should(And(HaveField("Revision", "v1"), HaveField("ReadyRevision", "v1")))
 		Eventually(ctx, told(theirs, "Kustomization", "PullRequestOpen")).Should(ContainElement(HavePrefix("pipeline tenant-ours/shop: prod: v2 waits for pull request ")))
 		says(ctx, theirs, "v1", "False", private)
@@ -142,7 +142,7 @@ spec:
 			start(ctx, localcluster.ControllerProcess{Name: "pipeline-controller-strict"}, "--no-cross-namespace-refs")
 		})
 
-		It("is not read, and what was read of it is forgotten", func(ctx SpecContext) {
+		It("is not read, and what was read of it is discarded", func(ctx SpecContext) {
 			Eventually(ctx, prod).Should(beDenied)
 			Expect(condition(pipeline, meta.ReadyCondition)(ctx)).To(And(HaveField("Reason", "TargetNotReadable"), HaveField("Message", ContainSubstring(denied))))
 			now, err := status(ctx)
@@ -150,7 +150,7 @@ spec:
 			Expect(json.Marshal(now)).NotTo(ContainSubstring(private))
 		})
 
-		It("is not told of anything", func(ctx SpecContext) {
+		It("gets no events", func(ctx SpecContext) {
 			Expect(github.ClosePullRequest(owner, "tenants", 1)).To(Succeed())
 			Expect(world.Client.Patch(ctx, pipeline.DeepCopy(), client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"look"}}}`, meta.ReconcileRequestAnnotation)))).To(Succeed())
@@ -158,8 +158,8 @@ spec:
 			Consistently(ctx, told(theirs, "Kustomization", "PromotionAbandoned"), "2s").Should(BeEmpty())
 		})
 
-		It("is read once its namespace has the Pipeline's in its label, and no longer than that", func(ctx SpecContext) {
-			allowFrom(ctx, `"somebody-else"`)
+		It("is read only while its namespace has the Pipeline's in its label", func(ctx SpecContext) {
+			allowFrom(ctx, `"someone-else"`)
 			Consistently(ctx, prod, "1s").Should(beDenied)
 			allowFrom(ctx, `"tenant-ours"`)
 			Eventually(ctx, prod).Should(beRead)
@@ -167,7 +167,7 @@ spec:
 			Eventually(ctx, prod).Should(beDenied)
 		})
 
-		It("is denied with the same words where its namespace does not exist", func(ctx SpecContext) {
+		It("is denied with the same message if its namespace does not exist", func(ctx SpecContext) {
 			patch := func(ctx context.Context, namespace string) {
 				GinkgoHelper()
 				Expect(world.Client.Patch(ctx, pipeline.DeepCopy(), client.RawPatch(types.JSONPatchType,
@@ -179,7 +179,7 @@ spec:
 				"access denied: cross-namespace references are disabled; to allow this one, label namespace tenant-none with pipelines.weave.works/allow-from=tenant-ours")))
 		})
 
-		It("is read through a clusterRef that leads back to this cluster as the kubeconfig's user may", func(ctx SpecContext) {
+		It("is read through a clusterRef to this cluster, with the rights of the kubeconfig's user", func(ctx SpecContext) {
 			account := &corev1.ServiceAccount{}
 			account.Namespace, account.Name = ours, "reader"
 			apply(ctx, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: reader, namespace: %s}}", ours)

@@ -78,10 +78,10 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}, {apiGr
 `)
 		Eventually(ctx, func(ctx context.Context) error {
 			return applies(ctx, actingAs("jane"), "flux", gate("by-jane", "jane", `{"closed":true}`))
-		}).Should(Succeed(), "the API server hears of the Role a moment after it is written")
+		}).Should(Succeed(), "the API server sees the Role a moment after it is written")
 	})
 
-	It("is shown for as long as the turn is theirs", func(ctx SpecContext) {
+	It("is shown until someone else turns it", func(ctx SpecContext) {
 		closed := gate("shown", "", `{"closed":true}`)
 		Expect(applies(ctx, actingAs("jane"), "flux", gate("shown", "jane", `{"closed":true}`))).To(Succeed())
 		Eventually(ctx, turnedBy("shown")).Should(Equal("jane"))
@@ -96,7 +96,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}, {apiGr
 		}
 		Expect(field(closed, "metadata", "annotations", gatingv1.TurnedByAnnotation)(ctx)).To(Equal("jane"))
 
-		By("giving a reason and taking the name off, which everybody may")
+		By("setting a reason and removing the name, which everyone may")
 		Expect(patches(ctx, actingAs("eve"), "kubectl-annotate", closed, `{"metadata":{"annotations":{"`+gatingv1.ReasonAnnotation+`":"end of quarter"}}}`)).To(Succeed())
 		Expect(patches(ctx, actingAs("eve"), "kubectl-annotate", closed, `{"metadata":{"annotations":{"`+gatingv1.TurnedByAnnotation+`":null}}}`)).To(Succeed())
 	})
@@ -119,7 +119,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}, {apiGr
 		Expect(eve.Create(ctx, gate("eves", "", `{"closed":true}`))).To(Succeed())
 		Expect(patches(ctx, eve, "kubectl-annotate", gate("eves", "", ""), named("jane"))).To(beRefused, "a gate that nobody is named by")
 
-		By("making her entry own what somebody else has turned, by managed fields of one's own")
+		By("making her entry own what someone else has turned, by forged managed fields")
 		Expect(patches(ctx, eve, "kubectl-patch", byJane, `{"spec":{"closed":false,"override":{"closed":true,"until":"2036-01-01T00:00:00Z"}}}`)).To(Succeed())
 		for _, what := range []string{"closed", "override"} {
 			Expect(patches(ctx, eve, "kubectl-edit", byJane, owning(what))).To(beRefused, what)
@@ -131,7 +131,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}, {apiGr
 		}
 		Eventually(ctx, turnedBy("by-jane")).Should(Equal("field manager kubectl-patch"))
 
-		By("turning it oneself")
+		By("turning it in one's own name")
 		Expect(applies(ctx, eve, "flux", gate("by-jane", "eve", `{"closed":true}`))).To(Succeed())
 		Expect(patches(ctx, eve, "flux", byJane, `{"spec":{"override":null}}`)).To(Succeed())
 		Eventually(ctx, turnedBy("by-jane")).Should(Equal("eve"))

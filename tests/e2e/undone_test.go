@@ -39,7 +39,7 @@ var _ = Describe("A gate that is undone", func() {
 		return MatchRegexp(`Warning +GatesRemoved .* released: gates removed; last written by field manager (\S+ or )*%s( or \S+)* at 20\S+Z\n`, manager)
 	}
 
-	It("by Flux, which applies the source from Git without its annotation, is told with who did it", func(ctx SpecContext) {
+	It("by Flux, which applies the source from Git without its annotation, emits an event that names Flux", func(ctx SpecContext) {
 		_, err := world.Git.CreateRepository("undone")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(world.Commit("undone", "A source", map[string]string{"source.yaml": fmt.Sprintf(
@@ -59,7 +59,7 @@ var _ = Describe("A gate that is undone", func() {
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Type", BeEmpty()))
 	})
 
-	It("by flux create source, which drops spec.gates, is told with who did it; the annotation survives", func(ctx SpecContext) {
+	It("by flux create source, which drops spec.gates, emits an event that names flux; the annotation survives", func(ctx SpecContext) {
 		turnGate(ctx, "created-over", true)
 		apply(ctx, `
 {apiVersion: %[1]s, kind: GitRepository, metadata: {name: created-over-spec, namespace: flux-system}, spec: {interval: 24h, url: '%[2]s', ref: {branch: main}, gates: {refs: [created-over]}}}
@@ -87,7 +87,7 @@ var _ = Describe("A gate that is undone", func() {
 		Expect(field(byAnnotation, "status", "artifact")(ctx)).To(BeNil())
 	})
 
-	It("by Flux, which applies the gate from Git, does not keep the reason of the freeze", func(ctx SpecContext) {
+	It("by Flux, which applies the gate from Git, removes the reason of the freeze", func(ctx SpecContext) {
 		_, err := world.Git.CreateRepository("reopened")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(world.Commit("reopened", "An open gate", map[string]string{
@@ -109,7 +109,7 @@ var _ = Describe("A gate that is undone", func() {
 		Eventually(ctx, condition(source, gatingv1.GatesOpenCondition)).Should(HaveField("Message", "gate reopened is open"))
 		Expect(run(ctx, "flux", "gate", "list")).To(MatchRegexp(`(?m)^reopened +open +\S+ +- +0 +-$`))
 
-		By("closing it in Git, which gives no reason")
+		By("closing it in Git, without a reason")
 		Expect(world.Commit("reopened", "Freeze", map[string]string{
 			"gate.yaml": "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: reopened, namespace: flux-system}, spec: {closed: true}}",
 		})).To(Succeed())

@@ -70,7 +70,7 @@ var _ = Describe("The guide to an urgent fix", func() {
 			MatchRegexp(`(?m)^GitRepository/urgent-fix +urgent-fix +held +true +main@sha1:`+fix[len("main@sha1:"):][:8]+` `)))
 		Expect(run(ctx, "flux", "gate", "get", name)).To(MatchRegexp(`├── passes in force\n│   └── sha1:[0-9a-f]{8} until .*, by admin \(INC-4711\)\n`))
 
-		By("passing a fix that the branch has moved past, once the source names it")
+		By("letting a fix pass that the branch has moved past, once the source names it")
 		late := w.release("v3.0.0")
 		w.release("v4.0.0")
 		_, err = run(ctx, "flux", "pass", "gate", name, "--revision", late, "--reason=INC-4712")

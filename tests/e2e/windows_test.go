@@ -136,7 +136,7 @@ var _ = Describe("A gate with windows", func() {
 		}).Should(And(ContainSubstring("closed by window freeze until"), MatchRegexp(`Open .* opened; released 1 of 1 source`)))
 	})
 
-	It("waits for no controller: what is pushed after a window has begun is refused while gate-controller is dead", func(ctx SpecContext) {
+	It("needs no controller: what is pushed after a window has begun is refused while gate-controller is down", func(ctx SpecContext) {
 		w := newWindowed(ctx, "unattended")
 		before, err := w.published()(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -188,7 +188,7 @@ var _ = Describe("A gate with windows", func() {
 		Eventually(ctx, w.published()).Should(Equal(w.head()))
 	})
 
-	It("lets a promotion go on when its window ends, and keeps one back when its open window does, by itself", func(ctx SpecContext) {
+	It("lets a promotion continue when its window ends, and holds one when its open window ends, by itself", func(ctx SpecContext) {
 		for namespace, revision := range map[string]string{"timed-one": "v2", "timed-two": "v1"} {
 			apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", namespace)
 			runs(ctx, world.Client, namespace, revision)

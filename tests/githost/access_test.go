@@ -111,25 +111,25 @@ func TestErrorBodies(t *testing.T) {
 		expected                 string
 	}{
 		{
-			"of validation tell the resource, field and code", "POST", "repos/org/fleet/pulls",
+			"of validation name the resource, field and code", "POST", "repos/org/fleet/pulls",
 			`{"title":"T","head":"nowhere","base":"main"}`, http.StatusUnprocessableEntity,
 			`{"message":"Validation Failed","errors":[{"resource":"PullRequest","code":"invalid","field":"head"}],` +
 				`"documentation_url":"https://docs.github.com/rest","status":"422"}`,
 		},
 		{
-			"of what is not JSON tell so", "POST", "repos/org/fleet/pulls", `{`, http.StatusBadRequest,
+			"of what is not JSON say so", "POST", "repos/org/fleet/pulls", `{`, http.StatusBadRequest,
 			`{"message":"Problems parsing JSON","documentation_url":"https://docs.github.com/rest","status":"400"}`,
 		},
 		{
-			"of a branch that is missing tell so", "GET", "repos/org/fleet/branches/no/where", ``, http.StatusNotFound,
+			"of a branch that is missing say so", "GET", "repos/org/fleet/branches/no/where", ``, http.StatusNotFound,
 			`{"message":"Branch not found","documentation_url":"https://docs.github.com/rest","status":"404"}`,
 		},
 		{
-			"of an unknown path tell it is not found", "GET", "nothing/here", ``, http.StatusNotFound,
+			"of an unknown path say that it is not found", "GET", "nothing/here", ``, http.StatusNotFound,
 			`{"message":"Not Found","documentation_url":"https://docs.github.com/rest","status":"404"}`,
 		},
 		{
-			"of a method that a path lacks tell it is not found", "DELETE", "repos/org/fleet/pulls", ``, http.StatusNotFound,
+			"of a method that a path lacks say that it is not found", "DELETE", "repos/org/fleet/pulls", ``, http.StatusNotFound,
 			`{"message":"Not Found","documentation_url":"https://docs.github.com/rest","status":"404"}`,
 		},
 	}

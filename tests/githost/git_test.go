@@ -60,7 +60,7 @@ func TestGitClients(t *testing.T) {
 				Login: "sluice-bot", Updates: []githost.RefUpdate{{Ref: "refs/heads/feature", New: sha}},
 			}}))
 		}},
-		{"a push of what is there already is no push", func(w *world) {
+		{"a push of what is already there is no push", func(w *world) {
 			dir := w.clone(writeToken)
 			w.mustGit(dir, "push", "--quiet", "origin", "main")
 			w.Expect(w.host.Pushes(owner, repo)).To(BeEmpty())

@@ -247,7 +247,7 @@ func TestPullRequestIsNotUpdated(t *testing.T) {
 			},
 		},
 		{
-			"open again after its branch was made anew",
+			"open again after its branch was recreated",
 			func(w *world) {
 				w.Expect(w.host.DeleteBranch(owner, repo, "feature")).To(Succeed())
 				w.commit("feature", "b.yaml", "b: 1\n")

@@ -61,7 +61,7 @@ func TestKillAt(t *testing.T) {
 			})
 			controller := newClient(g, server)
 			for _, path := range []string{"/one", "/two", "/three"} {
-				g.Expect(send(controller, http.MethodGet, server.Host+path)).To(Succeed(), "reading goes on")
+				g.Expect(send(controller, http.MethodGet, server.Host+path)).To(Succeed(), "reading continues")
 				g.Expect(send(controller, http.MethodPost, server.Host+"/uncounted"+path)).To(Succeed())
 				if err := send(controller, http.MethodPatch, server.Host+path); err != nil {
 					break

@@ -96,7 +96,7 @@ func TestNode(t *testing.T) {
 		log := logOf(NewWithT(t), "calls", "--server=http://outside.default:8080", "get", "--raw=/here")
 		NewWithT(t).Expect(log).To(Equal("outside at /here"))
 	})
-	t.Run("a pod is ready when its probe says so, and can be looked into", func(t *testing.T) {
+	t.Run("a pod is ready when its probe says so, and has logs and exec", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(cluster.Apply(ctx, fmt.Appendf(nil, `
 apiVersion: v1

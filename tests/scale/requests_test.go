@@ -166,7 +166,7 @@ func (w *world) reconciled(ctx context.Context) error {
 		kind, _, _ := strings.Cut(source, "-")
 		objects[kind]++
 	}
-	err := poll(ctx, "all sources to be looked at", func(ctx context.Context) error {
+	err := poll(ctx, "all sources to be reconciled", func(ctx context.Context) error {
 		metrics, err := w.gateControllerMetrics(ctx)
 		if err != nil {
 			return err

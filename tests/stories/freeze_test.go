@@ -88,12 +88,12 @@ spec: {closed: false}
 				before, err := runs(frozen)(ctx)
 				Expect(err).NotTo(HaveOccurred())
 
-				By("releasing a new version, which must not come out")
+				By("releasing a new version, which must not be published")
 				next := "released-while-closed-by-" + sample
 				upon.commit(frozen, map[string]string{"deploy/app.yaml": application(next)})
 				Consistently(ctx, runs(frozen)).Should(Equal(before))
 
-				By("changing what runs by hand, which is put right as it was")
+				By("changing what runs by hand, which Flux corrects")
 				kubectl(ctx, "--namespace="+frozen, "patch", "configmap/app", "--type=merge", `--patch={"data":{"version":"changed by hand"}}`)
 				Eventually(ctx, runs(frozen)).Should(Equal(before))
 				Expect(held(frozen)(ctx)).To(BeTrue())
@@ -108,7 +108,7 @@ spec: {closed: false}
 				Expect(kubectl(ctx, "logs", "deployment/gate-controller")).NotTo(ContainSubstring("unable to record event"))
 			})
 
-			It("leaves a gate as it is that somebody has opened before", func(ctx SpecContext) {
+			It("does not change a gate that someone has opened before", func(ctx SpecContext) {
 				before := gateNamed(ctx, weekend)
 				Expect(before).To(beOpen())
 				Expect(runNow(ctx, opening, named("open-again"))).To(Equal(batchv1.JobComplete))
@@ -134,7 +134,7 @@ spec: {closed: false}
 	Describe("that is applied", Ordered, func() {
 		BeforeAll(func(ctx SpecContext) { applySample(ctx, "freeze-schedule") })
 
-		It("closes the gate when its time has come, and opens it when that has", func(ctx SpecContext) {
+		It("closes and opens the gate at the scheduled times", func(ctx SpecContext) {
 			fire(ctx, closing, beClosedFor(reason))
 			Eventually(ctx, held(frozen)).Should(BeTrue())
 			fire(ctx, opening, beOpen())

@@ -122,7 +122,7 @@ var _ = Describe("Sluice with the components for operators", Ordered, func() {
 		}
 	})
 
-	It("lets one replica be evicted, and not the other at the same time", func(ctx SpecContext) {
+	It("lets one replica be evicted at a time", func(ctx SpecContext) {
 		for _, controller := range controllers {
 			budget := &policyv1.PodDisruptionBudget{}
 			Eventually(ctx, func(ctx context.Context) (int32, error) {

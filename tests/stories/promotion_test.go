@@ -69,7 +69,7 @@ var _ = Describe("A Pipeline from dev to prod", Ordered, func() {
 		Eventually(ctx, record(story, "prod")).Should(HaveField("Approvers", ConsistOf("system:serviceaccount:flux-system:shop-approver")))
 	})
 
-	It("reaches prod once that pull request is merged, too", func(ctx SpecContext) {
+	It("reaches prod once that pull request is merged too", func(ctx SpecContext) {
 		mergePromotion(ctx, story, "prod", 2)
 		Eventually(ctx, runs(prod)).Should(Equal("v1.1.0"))
 		Eventually(ctx, ready(story)).Should(HavePrefix("every environment runs v1.1.0@sha1:"))

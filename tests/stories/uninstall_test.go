@@ -58,7 +58,7 @@ spec:
 	})
 
 	It("leaves no hold, no finalizer, no CRD and no policy", func(ctx SpecContext) {
-		By("doing what docs/guides/uninstall.md says")
+		By("following docs/guides/uninstall.md")
 		fluxCLI(ctx, "sluice", "uninstall", "--silent")
 		remove(ctx, "kustomization/sluice")
 		remove(ctx, "ocirepository/sluice")
@@ -71,7 +71,7 @@ spec:
 		Eventually(ctx, namesOf(&admissionregistrationv1.ValidatingAdmissionPolicyList{})).ShouldNot(ContainElement(ContainSubstring("sluice")))
 		Eventually(ctx, namesOf(&admissionregistrationv1.ValidatingAdmissionPolicyBindingList{})).ShouldNot(ContainElement(ContainSubstring("sluice")))
 
-		By("releasing a new version, which nothing keeps back")
+		By("releasing a new version, which nothing holds")
 		upon.commit(source, map[string]string{"deploy/app.yaml": application("v2.0.0")})
 		Eventually(ctx, runs(source)).Should(Equal("v2.0.0"))
 	})

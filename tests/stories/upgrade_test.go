@@ -76,14 +76,14 @@ var _ = Describe("An upgrade", Ordered, func() {
 		}
 	})
 
-	It("has lost nothing, and opened nothing", func(ctx SpecContext) {
+	It("has lost nothing and opened nothing", func(ctx SpecContext) {
 		Expect(held("cart-held")(ctx)).To(BeTrue())
 		Consistently(ctx, fetched("cart-held")).Should(Equal(revision))
 		Expect(upon.pullRequests(fleetOf(story))).To(ConsistOf(HaveField("State", BeEquivalentTo("open"))))
 		Expect(record(story, "prod")(ctx)).To(haveState(pipelinesv1.PromotionCreated))
 	})
 
-	It("goes on from there", func(ctx SpecContext) {
+	It("continues from there", func(ctx SpecContext) {
 		mergePromotion(ctx, story, "prod", 1)
 		Eventually(ctx, runs(prod)).Should(Equal("v1.1.0"))
 		fluxCLI(ctx, "open", "gate", gate)

@@ -38,12 +38,12 @@ func TestAReasonIsThatOfTheTurnItWasGivenFor(t *testing.T) {
 		counts  bool
 	}{
 		{"it counts while the CLI, which gave it, owns the switch", []metav1.ManagedFieldsEntry{entry("flux", both)}, true},
-		{"it counts though Git says of the switch what the CLI does", []metav1.ManagedFieldsEntry{entry("kustomize-controller", closed), entry("flux", both)}, true},
+		{"it counts even if Git sets the switch to the same value as the CLI", []metav1.ManagedFieldsEntry{entry("kustomize-controller", closed), entry("flux", both)}, true},
 		{"it no longer counts once Git has turned the switch", []metav1.ManagedFieldsEntry{entry("kustomize-controller", closed), entry("flux", reason)}, false},
 		{"it no longer counts once a person has turned the switch", []metav1.ManagedFieldsEntry{entry("flux", reason), entry("kubectl-patch", closed)}, false},
 		{"it counts if it is in Git", []metav1.ManagedFieldsEntry{entry("kustomize-controller", both)}, true},
 		{"it counts if it was annotated by itself", []metav1.ManagedFieldsEntry{entry("kubectl-annotate", reason), entry("flux", closed)}, true},
-		{"it counts if nothing tells who gave it, as after a restore", nil, true},
+		{"it counts if nothing shows who set it, as after a restore", nil, true},
 		{"it counts if the record can't be read", []metav1.ManagedFieldsEntry{entry("flux", "{"), {Manager: "flux"}}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

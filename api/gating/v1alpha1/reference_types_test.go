@@ -43,7 +43,7 @@ func TestReferencesFromAnnotations(t *testing.T) {
 			annotations: map[string]string{GatesAnnotation: " "},
 		},
 		{
-			name:        "commas alone are an error, for somebody meant to name a gate",
+			name:        "commas alone are an error, because someone meant to name a gate",
 			annotations: map[string]string{GatesAnnotation: " , "},
 			wantErr:     "annotation gating.toolkit.fluxcd.io/gates names no gate",
 		},

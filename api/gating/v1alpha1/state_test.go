@@ -81,11 +81,11 @@ func TestStateAt(t *testing.T) {
 		{"an override that has ended is as if it were not there", GateSpec{Override: override(true, "2026-11-25T12:00:00Z", "")}, "2026-11-25T12:00:00Z", "open"},
 		{"where windows meet, the gate stays closed", GateSpec{ClosedDuring: []Window{
 			{Name: "a", From: "0 0 * * *", To: "0 12 * * *"}, {Name: "b", From: "0 12 * * *", To: "0 0 * * *"}}}, "2026-11-25T12:00:00Z", "closed by window b"},
-		{"a window that begins as it ends goes on", GateSpec{ClosedDuring: []Window{{Name: "a", From: "0 * * * *", To: "0 12 * * *"}}}, "2026-11-25T12:00:00Z",
+		{"a window that begins as it ends continues", GateSpec{ClosedDuring: []Window{{Name: "a", From: "0 * * * *", To: "0 12 * * *"}}}, "2026-11-25T12:00:00Z",
 			"closed by window a"},
 		{"an open window that ends as it begins ends", GateSpec{OpenDuring: []Window{{Name: "a", From: "0 * * * *", To: "0 12 * * *"}}}, "2026-11-25T12:00:00Z",
 			"closed outside its open windows until 2026-11-25T13:00:00Z"},
-		{"open windows that are over leave the gate closed for good", GateSpec{OpenDuring: []Window{{Name: "once", From: "2026-11-01T00:00", To: "2026-11-02T00:00"}}},
+		{"open windows that are over leave the gate closed forever", GateSpec{OpenDuring: []Window{{Name: "once", From: "2026-11-01T00:00", To: "2026-11-02T00:00"}}},
 			"2026-11-25T12:00:00Z", "closed outside its open windows"},
 		{"a window that never happens closes the gate", GateSpec{ClosedDuring: []Window{{Name: "never", From: "0 0 30 2 *", To: "0 0 1 3 *"}}}, "2026-11-25T12:00:00Z",
 			"closed because window never is invalid: from never happens: none of its months has such a day"},

@@ -50,10 +50,10 @@ func TestTurnedBy(t *testing.T) {
 	}{
 		{"it is the user while one entry owns the name and the switch", GateSpec{Closed: true}, []metav1.ManagedFieldsEntry{entry("flux", withClosed)},
 			"jane", "closed by jane"},
-		{"it is so though Git says of the switch the same", GateSpec{Closed: true},
+		{"it is so even if Git sets the switch to the same value", GateSpec{Closed: true},
 			[]metav1.ManagedFieldsEntry{entry("flux", withClosed), wrote(noon, "kustomize-controller", closed)}, "jane", "closed by jane"},
 		{"an open gate does not read 'open by'", GateSpec{}, []metav1.ManagedFieldsEntry{entry("flux", withClosed)}, "jane", "open"},
-		{"it is the field manager once somebody else has turned the switch", GateSpec{Closed: true},
+		{"it is the field manager once someone else has turned the switch", GateSpec{Closed: true},
 			[]metav1.ManagedFieldsEntry{entry("flux", "{"+name+"}"), entry("kubectl-patch", closed)}, "field manager kubectl-patch", "closed"},
 		{"it is the field manager if two entries of one manager own the name and the switch", GateSpec{Closed: true},
 			[]metav1.ManagedFieldsEntry{entry("flux", "{"+name+"}"), entry("flux", closed)}, "field manager flux", "closed"},
@@ -63,7 +63,7 @@ func TestTurnedBy(t *testing.T) {
 			[]metav1.ManagedFieldsEntry{entry("flux-override", withOverride), entry("flux", closed)}, "field manager flux", "closed"},
 		{"an override in force is its user's", overridden, []metav1.ManagedFieldsEntry{entry("kustomize-controller", closed), entry("flux-override", withOverride)},
 			"jane", "open by override until 2026-11-25T13:00:00Z"},
-		{"an override that closes says whose it is", GateSpec{Override: &Override{Closed: true, Until: metav1.NewTime(noon.Add(time.Hour))}},
+		{"an override that closes names who set it", GateSpec{Override: &Override{Closed: true, Until: metav1.NewTime(noon.Add(time.Hour))}},
 			[]metav1.ManagedFieldsEntry{entry("flux-override", withOverride)}, "jane", "closed by override of jane until 2026-11-25T13:00:00Z"},
 		{"an override in force is not that of who has turned the switch", overridden,
 			[]metav1.ManagedFieldsEntry{entry("flux", withClosed), entry("kubectl-edit", override)}, "field manager kubectl-edit", "open by override until 2026-11-25T13:00:00Z"},
@@ -79,7 +79,7 @@ func TestTurnedBy(t *testing.T) {
 			"closed because window never is invalid: from never happens: none of its months has such a day"},
 		{"a write of the status turns nothing", GateSpec{Closed: true},
 			[]metav1.ManagedFieldsEntry{{Manager: "forger", Subresource: "status", FieldsV1: metav1.NewFieldsV1(withClosed)}}, "", "closed"},
-		{"it is nobody if nothing tells, as after a restore", GateSpec{Closed: true}, nil, "", "closed"},
+		{"it is nobody if nothing shows it, as after a restore", GateSpec{Closed: true}, nil, "", "closed"},
 		{"it is nobody if the record can't be read", GateSpec{Closed: true}, []metav1.ManagedFieldsEntry{entry("flux", "{"), {Manager: "flux"}}, "", "closed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -170,7 +170,7 @@ func TestApprovePromotion(t *testing.T) {
 		wantMade []pipelinesv1.PromotionApprovalSpec
 	}{
 		{
-			name:     "the person is asked, and the pull request is told",
+			name:     "the person is asked, and the pull request is printed",
 			command:  "flux-approve promotion app --env prod",
 			pipeline: waiting(),
 			typed:    new("y\n"),
@@ -223,7 +223,7 @@ func TestApprovePromotion(t *testing.T) {
 				" does not wait for approval in environment prod of pipeline app: " + current + " does",
 		},
 		{
-			name:     "a name that takes the place of the approved one before any attempt is told",
+			name:     "a name that replaces the approved one before any attempt is reported",
 			command:  "flux-approve promotion app --env prod --yes",
 			pipeline: waiting(),
 			after: controller(t, func(p *pipelinesv1.Pipeline) {
@@ -297,7 +297,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
-			name:    "it is told where approvals by HTTP don't count",
+			name:    "it is printed if approvals by HTTP don't count",
 			command: "flux-approve promotion app --env prod --yes --wait=false",
 			pipeline: waiting(twoRequired, func(p *pipelinesv1.Pipeline) {
 				p.Spec.Promotion.Approvals.HTTP = new(bool)
@@ -371,7 +371,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
-			name:     "a revision that is superseded while it is approved is told to be",
+			name:     "a revision that is superseded while it is approved is reported",
 			command:  "flux-approve promotion app --env prod --yes",
 			pipeline: waiting(),
 			after:    controller(t, superseded),
@@ -380,7 +380,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
-			name:     "an attempt that fails is told, with the next one",
+			name:     "an attempt that fails is reported, with the next one",
 			command:  "flux-approve promotion app --env prod --yes",
 			pipeline: waiting(),
 			after: controller(t, approved, func(p *pipelinesv1.Pipeline) {
@@ -403,7 +403,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
-			name:     "a promotion that is still under way at the end of the time is told to be",
+			name:     "a promotion that is still in progress at the timeout is reported",
 			command:  "flux-approve promotion app --env prod --yes --timeout 10ms",
 			pipeline: waiting(),
 			after: controller(t, approved, func(p *pipelinesv1.Pipeline) {
@@ -458,7 +458,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantErr:  "--env is required; waiting for approval: v1.2.4@sha1:dddddddd in staging, v1.2.3@sha1:cccccccc in prod",
 		},
 		{
-			name:     "a revision that waits nowhere is told with what does",
+			name:     "the error for a revision that does not wait names the one that does",
 			command:  "flux-approve promotion app --yes --revision v1.2.2",
 			pipeline: waiting(),
 			wantErr:  "revision v1.2.2 does not wait for approval in pipeline app; waiting for approval: v1.2.3@sha1:cccccccc in prod",
@@ -470,13 +470,13 @@ func TestApprovePromotion(t *testing.T) {
 			wantErr:  "nothing waits for approval in pipeline app: prod: v1.2.3@sha1:cccccccc waits for pull request " + pull + " to be merged",
 		},
 		{
-			name:     "an environment that is missing is told with those that are there",
+			name:     "the error for a missing environment names the existing ones",
 			command:  "flux-approve promotion app --env production",
 			pipeline: waiting(),
 			wantErr:  "pipeline app has no environment production: its environments are dev, staging, prod",
 		},
 		{
-			name:     "a pipeline that is missing is told with those that are there",
+			name:     "the error for a missing pipeline names the existing ones",
 			command:  "flux-approve promotion shop --env prod",
 			pipeline: waiting(),
 			wantErr:  "pipeline shop not found in flux-system namespace, which has: app",

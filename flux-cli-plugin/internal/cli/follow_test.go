@@ -37,7 +37,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 			want: unseen,
 		},
 		{
-			name:    "an approval of somebody else is not one's own",
+			name:    "an approval of someone else is not one's own",
 			changes: []func(*pipelinesv1.Pipeline){twoRequired},
 			want:    unseen,
 		},
@@ -47,7 +47,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 			want:    underWay,
 		},
 		{
-			name: "a failure from before the approval is none of its own",
+			name: "a failure from before the approval does not count",
 			changes: []func(*pipelinesv1.Pipeline){func(p *pipelinesv1.Pipeline) {
 				record := p.Status.Environments["prod"].Promotion
 				record.State, record.LastError, record.NextAttemptTime = pipelinesv1.PromotionFailed, "no such host", at(time.Minute)
@@ -65,7 +65,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 			want: underWay,
 		},
 		{
-			name: "an attempt that was interrupted is told, with the next one",
+			name: "an attempt that was interrupted is reported, with the next one",
 			changes: []func(*pipelinesv1.Pipeline){approved, func(p *pipelinesv1.Pipeline) {
 				record := p.Status.Environments["prod"].Promotion
 				record.State, record.Attempts, record.NextAttemptTime = pipelinesv1.PromotionUnattempted, 1, at(10*time.Second)
@@ -91,7 +91,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 			wantText: "v1.2.3@sha1:cccccccc is promoted into prod: notified",
 		},
 		{
-			name: "a pull request that was closed already is told",
+			name: "a pull request that was already closed is reported",
 			changes: []func(*pipelinesv1.Pipeline){approved, func(p *pipelinesv1.Pipeline) {
 				record := p.Status.Environments["prod"].Promotion
 				record.State, record.Message = pipelinesv1.PromotionAbandoned, "closed"

@@ -123,7 +123,7 @@ Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of q
 			wantLog: "⚠️ you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart, ExternalArtifact, ImageUpdateAutomation in all namespaces: showing namespace flux-system only\n",
 		},
 		{
-			name:    "get shows what the gate says of itself to one who may list nothing",
+			name:    "get shows the gate's status to a user who may list nothing",
 			command: "flux-gate get change-freeze",
 			objects: append([]client.Object{newGate("flux-system", "change-freeze", frozen, forAll, func(gate *gatingv1.Gate) {
 				gate.Status.Sources, gate.Status.Held, gate.Status.HeldPromotions = 3, 3, 1
@@ -182,7 +182,7 @@ Gate/flux-system/nightly: open by override until 2026-05-04T13:30:00Z: INC-4711
 `,
 		},
 		{
-			name:    "get shows a gate that nobody names or has looked at",
+			name:    "get shows a gate that nothing names and gate-controller has not seen",
 			command: "flux-gate get new",
 			objects: []client.Object{newGate("flux-system", "new")},
 			wantOut: `

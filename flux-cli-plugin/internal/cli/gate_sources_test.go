@@ -57,7 +57,7 @@ func TestGateSources(t *testing.T) {
 
 	testCommands(t, []commandTest{
 		{
-			name:    "sources shows what has gates, whatever they are named by, and what they do to it",
+			name:    "sources shows all sources with gates, by whatever means they are named, and their state",
 			command: "flux-gate sources",
 			objects: append(sources, refused),
 			wantOut: `

@@ -80,7 +80,7 @@ func TestPassGate(t *testing.T) {
 		wantExpires  time.Duration
 	}{
 		{
-			name:         "a fix passes for two hours, and it is told what gets it",
+			name:         "a fix passes for two hours, and the command prints what gets it",
 			command:      "flux-pass gate change-freeze --reason INC-4711 --revision main@" + fix,
 			objects:      []client.Object{closedGate, onMain("main@sha1:" + strings.Repeat("a", 40))},
 			wantRevision: "main@" + fix,
@@ -102,7 +102,7 @@ func TestPassGate(t *testing.T) {
 ` + revoke,
 		},
 		{
-			name:    "sources that follow something else, or that another gate holds too, are told",
+			name:    "sources that follow something else, or that another gate holds too, are printed",
 			command: "flux-pass gate change-freeze --reason INC-4711 --revision v1.0.1@" + fix,
 			objects: []client.Object{
 				closedGate, onMain(""),
@@ -122,7 +122,7 @@ func TestPassGate(t *testing.T) {
 ` + revoke,
 		},
 		{
-			name:         "the promotion that waits with the revision is told",
+			name:         "the promotion that waits with the revision is printed",
 			command:      "flux-pass gate change-freeze --reason INC-4711 --revision " + current,
 			objects:      []client.Object{closedGate, gatedApp},
 			wantRevision: current,
@@ -178,7 +178,7 @@ func TestPassGate(t *testing.T) {
 ` + revoke,
 		},
 		{
-			name:         "one who may not list passes is told how many people are needed",
+			name:         "a user who may not list passes sees how many people are needed",
 			command:      "flux-pass gate change-freeze --reason INC-4711 --revision " + fix,
 			objects:      []client.Object{newGate("flux-system", "change-freeze", frozen, byTwo), passBy("bob", fix, time.Hour)},
 			refuse:       refuse(&gatingv1.GatePassList{}),
@@ -217,7 +217,7 @@ func TestPassGate(t *testing.T) {
 			wantErr: "gate change-freeze is open: it holds nothing that needs a pass",
 		},
 		{
-			name:    "a missing gate is told with those that are there",
+			name:    "the error for a missing gate names the existing ones",
 			command: "flux-pass gate freeze --reason INC-4711 --revision " + fix,
 			objects: []client.Object{closedGate},
 			wantErr: "gate freeze not found in flux-system namespace, which has: change-freeze",

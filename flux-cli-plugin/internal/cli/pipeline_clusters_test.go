@@ -47,7 +47,7 @@ func targetIn(namespace, cluster, reason string, since *metav1.Time) pipelinesv1
 func TestPipelineClusters(t *testing.T) {
 	testCommands(t, []commandTest{
 		{
-			name:    "clusters tells of each cluster that a pipeline names whether it is reached",
+			name:    "clusters shows for each cluster that a pipeline names whether it responds",
 			command: "flux-pipeline clusters -A",
 			objects: []client.Object{
 				newPipeline(),

@@ -55,7 +55,7 @@ Pipeline/flux-system/app: prod: Kustomization prod/app in cluster eu can't be re
 `,
 		},
 		{
-			name:    "get shows a pipeline that nobody has looked at",
+			name:    "get shows a pipeline that pipeline-controller has not seen",
 			command: "flux-pipeline get shop -n team",
 			objects: []client.Object{elsewhere()},
 			wantOut: "\nPipeline/team/shop: pipeline-controller has not reconciled it yet\n",

@@ -122,7 +122,7 @@ linked/app.yaml:1   flux-system/app   nowhere       -      v0      -
 			wantLog: "✗ no markers found in .\n",
 		},
 		{
-			name:    "what is wrong is told, and fails",
+			name:    "errors are printed, and the command fails",
 			files:   bad,
 			command: []string{"flux-pipeline", "markers"},
 			wantOut: `
@@ -135,7 +135,7 @@ d.yaml:1   -                 -             -      -       the marker is not a JS
 			wantErr: "invalid markers: 3 of 4",
 		},
 		{
-			name:    "a file too large to be promoted into is told, with the marker that it has",
+			name:    "a file too large to be promoted into is reported, with its marker",
 			files:   map[string]string{"large.yaml": strings.Repeat("#\n", 4<<20) + "tag: v1 # {\"$promotion\": \"flux-system:app:prod\"}\n"},
 			command: []string{"flux-pipeline", "markers", "--pipeline", "app"},
 			wantOut: `

@@ -109,7 +109,7 @@ func TestPipelinesAreChanged(t *testing.T) {
 			wantRequestedAt: requested,
 		},
 		{
-			name: "reconcile ends, too, if somebody else requested it a moment later", command: "flux-pipeline reconcile app --timeout 10ms", objects: []client.Object{waiting()},
+			name: "reconcile also ends if someone else requested it a moment later", command: "flux-pipeline reconcile app --timeout 10ms", objects: []client.Object{waiting()},
 			read: func(object client.Object) {
 				object.SetAnnotations(map[string]string{meta.ReconcileRequestAnnotation: "later"})
 				handled(object)

@@ -255,7 +255,7 @@ func (c *turnCommand) override(reason string) map[string]any {
 	return override
 }
 
-// apply applies all fields of a turn together, so that one field manager owns them. When somebody else turns the gate,
+// apply applies all fields of a turn together, so that one field manager owns them. When someone else turns the gate,
 // the name and the reason no longer count.
 func (c *turnCommand) apply(
 	ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, manager string, annotations, spec map[string]any,

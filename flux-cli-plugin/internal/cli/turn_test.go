@@ -70,7 +70,7 @@ func TestOverrides(t *testing.T) {
 			log:     "► closing gate freeze in flux-system namespace\n✔ gate closed\n",
 		},
 		{
-			name: "a plain open clears an override, though the switch is open already", gate: newGate("flux-system", "freeze", inForce(true)),
+			name: "a plain open clears an override, even if the switch is already open", gate: newGate("flux-system", "freeze", inForce(true)),
 			command: []string{"flux-open", "gate", "freeze", "--wait=false"},
 			log:     "► opening gate freeze in flux-system namespace\n✔ gate opened\n",
 		},

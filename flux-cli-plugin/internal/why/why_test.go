@@ -102,7 +102,7 @@ func TestLine(t *testing.T) {
 			want:    "prod: " + named + " waits for pull request " + pull + " to be merged",
 		},
 		{
-			name: "or what of the spec has to be corrected first",
+			name: "or what must be corrected in the spec first",
 			env:  "prod",
 			changes: []func(*pipelinesv1.Pipeline){stands("none", "", ""), func(p *pipelinesv1.Pipeline) {
 				p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{Type: meta.StalledCondition, Message: "GitRepository flux-system/fleet follows branch main"})
@@ -136,7 +136,7 @@ func TestLine(t *testing.T) {
 				"if it is urgent: flux pass gate freeze -n platform --revision " + current + " --reason TEXT",
 		},
 		{
-			name:    "a gate is closed and an approval is missing, and both commands are told",
+			name:    "a gate is closed and an approval is missing, and both commands are printed",
 			env:     "prod",
 			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Waiting", named+" waits"), waitsForApproval, waitsFor("GateClosed", "freeze")},
 			want: "prod: " + named + " waits; to approve: flux approve promotion app --env prod -n flux-system; " +
@@ -176,7 +176,7 @@ func TestLine(t *testing.T) {
 			want:    "staging: runs " + named,
 		},
 		{
-			name:    "nobody has looked at the pipeline",
+			name:    "pipeline-controller has not seen the pipeline",
 			env:     "prod",
 			changes: []func(*pipelinesv1.Pipeline){func(p *pipelinesv1.Pipeline) { p.Status = pipelinesv1.PipelineStatus{ObservedGeneration: -1} }},
 			want:    "prod: pipeline-controller has not reconciled the pipeline yet: check that it is running",
@@ -191,7 +191,7 @@ func TestLine(t *testing.T) {
 			want: "prod: the Pipeline has 65 environments",
 		},
 		{
-			name: "the pipeline was changed since it was looked at",
+			name: "the pipeline was changed since it was reconciled",
 			env:  "prod",
 			changes: []func(*pipelinesv1.Pipeline){
 				func(p *pipelinesv1.Pipeline) { p.Generation = 2 }, stands("prod", "Waiting", named+" waits: gate freeze is closed"),

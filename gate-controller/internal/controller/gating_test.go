@@ -211,7 +211,7 @@ func TestGatesThatTheCacheMissesCount(t *testing.T) {
 			}
 			w.reconcile(t, obj)
 			w.Expect(conditions.GetReason(obj, gatingv1.GatesOpenCondition)).To(Equal(gatingv1.AllGatesOpenReason))
-			w.Expect(w.again).To(Equal(recheckInterval), "nothing else tells that the gate is closed")
+			w.Expect(w.again).To(Equal(recheckInterval), "nothing else shows that the gate is closed")
 			w.edit(t, freeze, func() { freeze.Spec.Closed = true })
 			w.Expect(w.reconcile(t, obj).Gated().Spec.Suspend).To(BeTrue())
 			w.Expect(conditions.GetReason(obj, gatingv1.GatesOpenCondition)).To(Equal(gatingv1.GateClosedReason))

@@ -90,7 +90,7 @@ func TestTheReadyExprOfTheGuideIsTrueOnlyForAGateThatIsOpen(t *testing.T) {
 			return saying(gate, noon)
 		}(), ready: true},
 		{name: "with a status that says nothing yet", gate: freeze(false)},
-		{name: "with conditions of somebody else alone", gate: func() *gatingv1.Gate {
+		{name: "with conditions of someone else alone", gate: func() *gatingv1.Gate {
 			gate := saying(freeze(false), noon)
 			conditions.Delete(gate, gatingv1.OpenCondition)
 			conditions.MarkTrue(gate, "Opened", gatingv1.OpenReason, "")

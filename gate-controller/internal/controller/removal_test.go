@@ -68,7 +68,7 @@ func TestGatesOfARepositoryThatAreRemovedWhileTheyHoldItsChart(t *testing.T) {
 		remove func(*testing.T, *world, *source.HelmRepository)
 		want   string
 	}{
-		{"by somebody who leaves no trace", func(t *testing.T, w *world, r *source.HelmRepository) {
+		{"by someone who leaves no trace", func(t *testing.T, w *world, r *source.HelmRepository) {
 			w.edit(t, r, func() { r.Annotations = nil })
 		}, "gates removed from its HelmRepository; last written by an unknown field manager"},
 		{"with the HelmRepository itself", func(t *testing.T, w *world, r *source.HelmRepository) {

@@ -103,7 +103,7 @@ func TestANewSourceHasItsConditionBeforeItIsSuspended(t *testing.T) {
 	}
 	w.Expect(w.reconcile(t, chart).Gated().Spec.Suspend).To(BeTrue())
 	w.Expect(w.events.Events).To(Receive(Equal("Normal GateClosed held: gate freeze is closed")))
-	w.Expect(w.events.Events).NotTo(Receive(), "it is told once")
+	w.Expect(w.events.Events).NotTo(Receive(), "it is reported once")
 	w.Expect(conditions.GetObservedGeneration(chart, gatingv1.GatesOpenCondition)).To(Equal(chart.Generation), "the hold has made that generation")
 }
 
@@ -215,7 +215,7 @@ func TestRequestsOfATurn(t *testing.T) {
 			[]string{"apply", "patch status"}, "Normal AllGatesOpen released: gate freeze is open"},
 		{"a gate that opens wakes source-controller if its artifact was refused", true, artifact("v2", "v1"), setGate(false),
 			[]string{"apply", "patch status", "patch"}, "Normal AllGatesOpen released: gate freeze is open"},
-		{"a hold that somebody has ended is placed again, and is no news", true, nil, func(t *testing.T, w *world, obj *source.GitRepository) {
+		{"a hold that someone has ended is placed again, and is no news", true, nil, func(t *testing.T, w *world, obj *source.GitRepository) {
 			w.edit(t, obj, func() { obj.Spec.Suspend = false; obj.Generation++ })
 		}, []string{"apply", "patch status"}, ""},
 		{"a gate that stays as it is takes none", true, nil, setGate(true), nil, ""},

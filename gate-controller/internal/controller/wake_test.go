@@ -54,7 +54,7 @@ func TestSourceControllerIsWoken(t *testing.T) {
 		{"when it was refused a later artifact of this generation", false, 5, "", []metav1.Condition{ready, stored("v2")}, true},
 		{"when it was refused a revision that begins like the one it has", false, 5, "", []metav1.Condition{ready, stored("v10")}, true},
 		{"when nobody knows what it has stored", false, 5, "", []metav1.Condition{ready}, true},
-		{"when somebody has woken it too early", false, 4, asked, []metav1.Condition{ready, stored("v2")}, true},
+		{"when someone has woken it too early", false, 4, asked, []metav1.Condition{ready, stored("v2")}, true},
 		{"when the gates were found open before, and nobody was there to wake it", false, 4, "", []metav1.Condition{ready, stored("v2"), open}, true},
 		{"not when the gates were found open before, and it was woken", false, 4, asked, []metav1.Condition{ready, stored("v2"), open}, false},
 		{"not when the gates were found open before, and nothing was refused since", false, 5, "", []metav1.Condition{ready, open}, false},

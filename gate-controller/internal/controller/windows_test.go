@@ -130,8 +130,8 @@ func TestAGateIsLookedAtWhenItTurns(t *testing.T) {
 		gate *gatingv1.Gate
 		want time.Duration
 	}{
-		{"a gate that turns soon is looked at exactly then", overridden("freeze", true, noon.Add(1500*time.Millisecond)), 1500 * time.Millisecond},
-		{"a gate that turns later is looked at in between, if the clock is set", overridden("freeze", true, noon.Add(time.Hour)), time.Minute},
+		{"a gate that turns soon is checked exactly then", overridden("freeze", true, noon.Add(1500*time.Millisecond)), 1500 * time.Millisecond},
+		{"a gate that turns later is checked in between, in case the clock is set", overridden("freeze", true, noon.Add(time.Hour)), time.Minute},
 		{"a gate that has turned for the last time is evaluated again if the clock is set back", overridden("freeze", true, noon), time.Minute},
 		{"a gate that only people turn is left alone", gate("freeze", true), 0},
 	} {
@@ -154,7 +154,7 @@ func TestWhatAGateAnnouncesWakesItsSources(t *testing.T) {
 			gate.Status.NextTransitionTime = &metav1.Time{Time: noon}
 		}, true},
 		{"what it holds does not", saying(overridden("freeze", true, opens), noon), func(gate *gatingv1.Gate) { gate.Status.Held = 1 }, false},
-		{"nor what a gate without windows says: its sources were woken already", saying(gate("freeze", true), noon), func(gate *gatingv1.Gate) {
+		{"nor what a gate without windows says: its sources were already woken", saying(gate("freeze", true), noon), func(gate *gatingv1.Gate) {
 			conditions.MarkTrue(gate, gatingv1.OpenCondition, gatingv1.OpenReason, "")
 		}, false},
 	} {

@@ -40,7 +40,7 @@ func TestOn(t *testing.T) {
 		want  bool
 	}{
 		{"our ownership of suspend is a hold", entry("gate-controller", "Apply", "", suspend), true},
-		{"somebody else's suspension is not", entry("flux", "Apply", "", suspend), false},
+		{"someone else's suspension is not", entry("flux", "Apply", "", suspend), false},
 		{"an update in our name is not, for a release would not undo it", entry("gate-controller", "Update", "", suspend), false},
 		{"our writes of the status are not", entry("gate-controller", "Update", "status", suspend), false},
 		{"what is left of a released hold is not", entry("gate-controller", "Apply", "", `{}`), false},

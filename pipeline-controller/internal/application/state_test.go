@@ -72,7 +72,7 @@ func TestDecode(t *testing.T) {
 			want: application.State{Known: true, Revision: "1.1.0", Message: "upgrade failed"},
 		},
 		{
-			name: "a chart of an OCIRepository has the artifact's digest in the place of the build that helm-controller makes of it",
+			name: "a chart of an OCIRepository has the artifact's digest instead of the build that helm-controller derives from it",
 			object: `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {generation: 1},
 				status: {observedGeneration: 1, history: [{status: deployed, chartVersion: 6.5.4+0cdf2ab6ec12, ociDigest: "sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"}], conditions: [{type: Ready, status: "True"}]}}`,
 			want: application.State{Known: true, Ready: true, Revision: "6.5.4@sha256:0cdf2ab6ec120000000000000000000000000000000000000000000000000000"},

@@ -65,7 +65,7 @@ func TestAPipelineIsNotHeldUpForLongByAHostThatDoesNotAnswer(t *testing.T) {
 		{"it is tried again", 0, finalizerRetry, false},
 		{"the clock is behind that of the API server by a little", -finalizerRetry, finalizerRetry, false},
 		{"not much longer than a minute", finalizerPatience - time.Second, time.Second, false},
-		{"it is let go after a minute", finalizerPatience, 0, true},
+		{"it is removed after a minute", finalizerPatience, 0, true},
 		{"the clock is behind that of the API server by far", -time.Hour, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

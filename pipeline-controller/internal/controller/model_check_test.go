@@ -42,7 +42,7 @@ var transitions = map[pipelinesv1.PromotionState][]pipelinesv1.PromotionState{
 	"unattempted": {"created", "failed", "succeeded", "abandoned"},
 	"failed":      {"created", "succeeded", "abandoned"},
 	"created":     {"succeeded", "abandoned"},
-	// Its pull request was reopened by a person, and may have been merged before anybody has looked.
+	// Its pull request was reopened by a person, and may have been merged before anyone has looked.
 	"abandoned": {"created", "succeeded"},
 }
 

@@ -65,7 +65,7 @@ var worldEvents = []worldEvent{
 	{4, (*model).personCloses},
 	{3, (*model).personReopens},
 	{1, (*model).personEditsBase},
-	{5, (*model).somebodyTouches},
+	{5, (*model).someoneTouches},
 	{20, (*model).personCreates},
 	{1, (*model).personDeletes},
 	{8, (*model).timePasses},
@@ -517,12 +517,12 @@ func (m *model) personEditsBase() bool {
 	return true
 }
 
-// somebodyTouches makes an unrelated change of the Pipeline, which changes only its resource version for the model.
-func (m *model) somebodyTouches() bool {
+// someoneTouches makes an unrelated change of the Pipeline, which changes only its resource version for the model.
+func (m *model) someoneTouches() bool {
 	if m.cluster.pipeline() == nil {
 		return false
 	}
-	m.note("somebody writes a label")
+	m.note("someone writes a label")
 	m.cluster.edit(func(pipeline *pipelinesv1.Pipeline) {
 		pipeline.Labels = map[string]string{"touched": fmt.Sprint(m.steps)}
 	})

@@ -66,7 +66,7 @@ func TestPollIsDue(t *testing.T) {
 		{"when a webhook came", func(w *plan.World) {
 			w.Pipeline.Annotations = map[string]string{pipelinesv1.WebhookAnnotation: "now"}
 		}, true},
-		{"when the spec has changed, which may have mended an error", func(w *plan.World) { w.Pipeline.Generation++ }, true},
+		{"when the spec has changed, which may have fixed an error", func(w *plan.World) { w.Pipeline.Generation++ }, true},
 		{"when it is another pull request", func(w *plan.World) {
 			w.Pipeline.Status.Environments["prod"].Promotion.PullRequest.URL = "https://git/pulls/8"
 		}, true},

@@ -551,7 +551,7 @@ func TestAnApprovalOfSomethingElseUnderTheNameOfThisOneIsNotTakenForIt(t *testin
 		change func(*pipelinesv1.PromotionApprovalSpec)
 		code   int
 	}{
-		{"by somebody else", func(s *pipelinesv1.PromotionApprovalSpec) { s.ApprovedBy = "eve" }, http.StatusServiceUnavailable},
+		{"by someone else", func(s *pipelinesv1.PromotionApprovalSpec) { s.ApprovedBy = "eve" }, http.StatusServiceUnavailable},
 		{"of another revision", func(s *pipelinesv1.PromotionApprovalSpec) { s.Revision = running }, http.StatusServiceUnavailable},
 		{"for another environment", func(s *pipelinesv1.PromotionApprovalSpec) { s.Environment = "canary" }, http.StatusServiceUnavailable},
 		{"with another comment, which is the same approval", func(s *pipelinesv1.PromotionApprovalSpec) { s.Comment = "before" }, http.StatusOK},

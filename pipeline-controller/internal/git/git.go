@@ -63,7 +63,7 @@ var (
 	ErrRepositoryNotFound = errors.New("repository not found")
 	// ErrUnauthorized means that the host requires credentials, rejects them, or denies the operation.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrLease means that a branch is not at the expected commit: somebody else moved, created or deleted it.
+	// ErrLease means that a branch is not at the expected commit: someone else moved, created or deleted it.
 	ErrLease = errors.New("the branch has moved")
 	// ErrPathNotFound means that a commit has neither a directory nor a regular file of that path.
 	ErrPathNotFound = errors.New("no such directory or file")

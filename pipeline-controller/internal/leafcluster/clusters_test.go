@@ -130,7 +130,7 @@ type trouble struct {
 	// begin causes the failure. The cluster is named "eu", and its kubeconfig is that of the leaf unless begin replaces
 	// it.
 	begin func(t *testing.T, w *world, leaf *leafserver.Server)
-	// end mends it.
+	// end restores it.
 	end func(t *testing.T, w *world, leaf *leafserver.Server)
 }
 
@@ -166,14 +166,14 @@ var troubles = []trouble{
 		begin: func(_ *testing.T, w *world, _ *leafserver.Server) {
 			w.create(gitopsCluster("eu"), secret("eu", "value", []byte("{"+leafserver.Secret)))
 		},
-		end: mendSecret,
+		end: restoreSecret,
 	},
 	{
 		name: "its Secret has no kubeconfig", reason: pipelinesv1.InvalidKubeconfigReason, message: "none of the keys",
 		begin: func(_ *testing.T, w *world, _ *leafserver.Server) {
 			w.create(gitopsCluster("eu"), secret("eu", "config", []byte("{}")))
 		},
-		end: mendSecret,
+		end: restoreSecret,
 	},
 	{
 		name: "it is not ready", reason: pipelinesv1.ClusterNotReadyReason, message: "GitopsCluster default/eu is not ready: being made",
@@ -249,7 +249,7 @@ var troubles = []trouble{
 		end: func(t *testing.T, w *world, leaf *leafserver.Server) {
 			NewWithT(t).Expect(leaf.Stop()).To(Succeed())
 			NewWithT(t).Expect(leaf.Resume()).To(Succeed())
-			mendSecret(t, w, leaf)
+			restoreSecret(t, w, leaf)
 		},
 	},
 	{
@@ -258,11 +258,11 @@ var troubles = []trouble{
 			_, ca := certificate(t, 24*time.Hour)
 			w.create(gitopsCluster("eu"), secret("eu", "value", leafserver.Kubeconfig(leaf.URL(), ca, leafserver.Token)))
 		},
-		end: mendSecret,
+		end: restoreSecret,
 	},
 }
 
-func mendSecret(_ *testing.T, w *world, leaf *leafserver.Server) {
+func restoreSecret(_ *testing.T, w *world, leaf *leafserver.Server) {
 	w.update(secret("eu", "value", leaf.Kubeconfig(leafserver.Token)))
 }
 
@@ -304,7 +304,7 @@ func certificate(t *testing.T, age time.Duration) (tls.Certificate, []byte) {
 
 func TestTrouble(t *testing.T) {
 	for _, test := range troubles {
-		t.Run("when "+test.name+" the target says so, others are unaffected, and it is known once that is mended", func(t *testing.T) {
+		t.Run("when "+test.name+" the target says so, others are unaffected, and it is known once that is fixed", func(t *testing.T) {
 			g := NewWithT(t)
 			w := newWorld(t)
 			leaf, other := newAppLeaf(t), newAppLeaf(t)
@@ -382,7 +382,7 @@ func TestATargetInANamespaceThatAllowsIt(t *testing.T) {
 	w.watch(theirs)
 
 	delete(labels, pipelinesv1.AllowFromLabel)
-	g.Expect(w.state(p)()).To(beUnknown(pipelinesv1.AccessDeniedReason), "before the Pipeline declares its targets anew")
+	g.Expect(w.state(p)()).To(beUnknown(pipelinesv1.AccessDeniedReason), "before the Pipeline declares its targets again")
 	w.Want(context.Background(), p)
 	told := w.queue.gather()
 	w.management.Put(app("v2"))
@@ -402,12 +402,12 @@ func TestATargetIsRefused(t *testing.T) {
 		reason, message string
 	}{
 		{
-			name:   "in a cluster that a Secret of another namespace stands for",
+			name:   "in a cluster that a Secret of another namespace describes",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("Secret", "other")},
 			reason: pipelinesv1.AccessDeniedReason, message: "a Secret must be in the namespace of the Pipeline",
 		},
 		{
-			name:   "in a cluster that a ConfigMap of another namespace stands for",
+			name:   "in a cluster that a ConfigMap of another namespace describes",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("ConfigMap", "other")},
 			reason: pipelinesv1.AccessDeniedReason, message: "a ConfigMap must be in the namespace of the Pipeline",
 		},
@@ -437,12 +437,12 @@ func TestATargetIsRefused(t *testing.T) {
 			reason:  pipelinesv1.AccessDeniedReason, message: "access denied",
 		},
 		{
-			name:   "in a cluster that an object of some other kind stands for",
+			name:   "in a cluster that an object of another kind describes",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("Deployment", "")},
 			reason: pipelinesv1.InvalidTargetReason, message: "unsupported kind Deployment",
 		},
 		{
-			name: "in a cluster that a kind of the same name in another group stands for",
+			name: "in a cluster that a kind of the same name in another group describes",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: &pipelinesv1.CrossNamespaceClusterReference{
 				APIVersion: "example.com/v1", Kind: "Cluster", Name: "eu",
 			}},
@@ -576,7 +576,7 @@ func TestAChangeQueuesThePipelinesOfTheTargetAndNoOthers(t *testing.T) {
 	queued = w.queue.gather()
 	eu.Put(looked)
 	g.Eventually(queued).Should(And(HaveLen(2), HaveKeyWithValue("one", 5*time.Second), HaveKeyWithValue("two", 5*time.Second)),
-		"what is only looked at is likely to be ready again in a moment")
+		"what was just read is likely to be ready again in a moment")
 	queued = w.queue.gather()
 	eu.Put(app("v3"))
 	g.Eventually(queued).Should(HaveLen(2))
@@ -596,22 +596,22 @@ func TestAChangeQueuesThePipelinesOfTheTargetAndNoOthers(t *testing.T) {
 
 func TestALeafThatIsCutOff(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		cut    func(leaf *leafserver.Server, line *leafserver.Line) error
-		mend   func(leaf *leafserver.Server, line *leafserver.Line) error
-		reason string
+		name    string
+		cut     func(leaf *leafserver.Server, line *leafserver.Line) error
+		restore func(leaf *leafserver.Server, line *leafserver.Line) error
+		reason  string
 	}{
 		{
-			name:   "the line goes silent: nothing is delivered, nothing refused",
-			cut:    func(_ *leafserver.Server, line *leafserver.Line) error { line.Silence(); return nil },
-			mend:   func(_ *leafserver.Server, line *leafserver.Line) error { line.Restore(); return nil },
-			reason: pipelinesv1.UnreachableReason,
+			name:    "the line goes silent: nothing is delivered, nothing refused",
+			cut:     func(_ *leafserver.Server, line *leafserver.Line) error { line.Silence(); return nil },
+			restore: func(_ *leafserver.Server, line *leafserver.Line) error { line.Restore(); return nil },
+			reason:  pipelinesv1.UnreachableReason,
 		},
 		{
-			name:   "the API server stops",
-			cut:    func(leaf *leafserver.Server, _ *leafserver.Line) error { return leaf.Stop() },
-			mend:   func(leaf *leafserver.Server, _ *leafserver.Line) error { return leaf.Resume() },
-			reason: pipelinesv1.UnreachableReason,
+			name:    "the API server stops",
+			cut:     func(leaf *leafserver.Server, _ *leafserver.Line) error { return leaf.Stop() },
+			restore: func(leaf *leafserver.Server, _ *leafserver.Line) error { return leaf.Resume() },
+			reason:  pipelinesv1.UnreachableReason,
 		},
 		{
 			name: "the token is revoked and watches end",
@@ -620,13 +620,13 @@ func TestALeafThatIsCutOff(t *testing.T) {
 				leaf.Disconnect()
 				return nil
 			},
-			mend:   func(leaf *leafserver.Server, _ *leafserver.Line) error { leaf.Accept(leafserver.Token); return nil },
-			reason: pipelinesv1.UnauthorizedReason,
+			restore: func(leaf *leafserver.Server, _ *leafserver.Line) error { leaf.Accept(leafserver.Token); return nil },
+			reason:  pipelinesv1.UnauthorizedReason,
 		},
 		{
 			name: "the CRD is deleted",
 			cut:  func(leaf *leafserver.Server, _ *leafserver.Line) error { leaf.Serve(); return nil },
-			mend: func(leaf *leafserver.Server, _ *leafserver.Line) error {
+			restore: func(leaf *leafserver.Server, _ *leafserver.Line) error {
 				leaf.Serve(leafserver.Kustomization)
 				return nil
 			},
@@ -644,8 +644,8 @@ func TestALeafThatIsCutOff(t *testing.T) {
 				leaf.Disconnect()
 				return nil
 			},
-			mend:   func(leaf *leafserver.Server, _ *leafserver.Line) error { leaf.Refuse(nil); return nil },
-			reason: pipelinesv1.ForbiddenReason,
+			restore: func(leaf *leafserver.Server, _ *leafserver.Line) error { leaf.Refuse(nil); return nil },
+			reason:  pipelinesv1.ForbiddenReason,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -674,7 +674,7 @@ func TestALeafThatIsCutOff(t *testing.T) {
 			g.Eventually(w.queue.take).Should(HaveKey("p"))
 
 			leaf.Put(app("v2"))
-			g.Expect(test.mend(leaf, line)).To(Succeed())
+			g.Expect(test.restore(leaf, line)).To(Succeed())
 			g.Eventually(w.state(p)).Should(haveRevision("v2"))
 			g.Eventually(w.queue.take).Should(HaveKey("p"))
 		})

@@ -217,7 +217,7 @@ func TestTroubleWithAConfigMap(t *testing.T) {
 		{name: "whose ServiceAccount the controller may not create tokens for", change: asIs, refuses: forbidden, reason: pipelinesv1.TokenUnavailableReason, message: "may not create tokens for ServiceAccount default/eu-reader: see config/components/workload-identity"},
 		{name: "whose ServiceAccount gets no token", change: asIs, refuses: errors.New(leafserver.Secret), reason: pipelinesv1.TokenUnavailableReason, message: "getting a token for ServiceAccount default/eu-reader from provider generic failed"},
 	} {
-		t.Run("a ConfigMap "+test.name+" is the reason, until it is mended", func(t *testing.T) {
+		t.Run("a ConfigMap "+test.name+" is the reason, until it is fixed", func(t *testing.T) {
 			g := NewWithT(t)
 			w, leaf := newWorld(t), newAppLeaf(t)
 			acceptTokens(leaf)

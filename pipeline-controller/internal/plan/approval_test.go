@@ -86,7 +86,7 @@ func TestTheNameThatIsApprovedIsTheOneThatIsPromoted(t *testing.T) {
 		{"an approval by the run's name is void then", with(world(good, "v0"), spec(manual), failed, approval("staging", good, "ada")), evil, evil, none, []string{good}},
 		{"an approval by the promotion's name is for that one", with(world(good, "v0"), spec(manual), failed, approval("staging", evil, "ada")), evil, none, evil, nil},
 		{"an open pull request keeps its name", with(world(good, "v0"), spec(manual), created, approval("staging", good, "ada")), evil, evil, evil, []string{good}},
-		{"a promotion that is started anew takes the name that the run has now", with(world(good, "v0"), spec(manual), forced, approval("staging", evil, "ada")),
+		{"a promotion that is started again takes the name that the run has now", with(world(good, "v0"), spec(manual), forced, approval("staging", evil, "ada")),
 			good, good, none, []string{evil}},
 		{"a name that is the digest alone is another name", with(world(good, "v0"), spec(manual), approval("staging", digest[1:], "ada")),
 			good, good, none, []string{digest[1:]}},
@@ -221,7 +221,7 @@ func TestNothingWaitsForApprovalWhereNothingIsPromoted(t *testing.T) {
 		want   string
 	}{
 		{"nothing has changed", func(*plan.World) {}, "v2"},
-		{"somebody has brought the revision there by hand", func(w *plan.World) { w.Targets["staging"] = states("v2!") }, ""},
+		{"someone has brought the revision there by hand", func(w *plan.World) { w.Targets["staging"] = states("v2!") }, ""},
 		{"the promotion was taken out of the spec", func(w *plan.World) { w.Pipeline.Spec.Promotion = nil }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -318,5 +318,5 @@ func TestTheRecordTellsWhenTheRevisionArrived(t *testing.T) {
 	g.Expect(arrived(w).Time).To(BeTemporally("==", now))
 	w.Pipeline.Status = plan.Next(w).Status
 	w.Now = now.Add(time.Hour)
-	g.Expect(arrived(w).Time).To(BeTemporally("==", now), "it is told once")
+	g.Expect(arrived(w).Time).To(BeTemporally("==", now), "it is reported once")
 }

@@ -94,7 +94,7 @@ func TestAPipelineThatIsTooLargeIsRefused(t *testing.T) {
 
 			good.Status = next.Status
 			w.Pipeline = &good
-			g.Expect(plan.Next(w).Action).To(HaveField("Kind", plan.OpenPullRequest), "it goes on once it was split")
+			g.Expect(plan.Next(w).Action).To(HaveField("Kind", plan.OpenPullRequest), "it continues once it was split")
 		})
 	}
 }

@@ -115,7 +115,7 @@ func TestWhatPromotionsHaveMadeIsNotPromoted(t *testing.T) {
 			message: "staging: main@sha1:cccccccc is not promoted: it adds only Sluice's own commits to main@sha1:aaaaaaaa, which was promoted before" + loopAdvice,
 		},
 		{
-			name: "that is looked at again when a person asks for it",
+			name: "that is checked again when a person asks for it",
 			world: with(world(onMain("c"), "v0"), requested("now", true), record("staging", onMain("c"), "abandoned", func(r *pipelinesv1.PromotionRecord) {
 				r.Loop = onMain("a")
 			})), action: "OpenPullRequest staging " + onMain("c"), reason: "Promoting",
@@ -144,7 +144,7 @@ func TestAMergeIsKnownHoweverItIsSeen(t *testing.T) {
 		name string
 		see  func(g Gomega, w *plan.World)
 	}{
-		{"when the pull request is looked at", func(_ Gomega, w *plan.World) {
+		{"when the pull request is polled", func(_ Gomega, w *plan.World) {
 			w.PullRequests["staging"] = plan.PullRequest{Merged: true, MergeCommit: commit("b")}
 			w.Pipeline.Status = plan.Next(*w).Status
 			delete(w.PullRequests, "staging")

@@ -113,7 +113,7 @@ func TestNext(t *testing.T) {
 			world: world("v1", "!"), action: "OpenPullRequest staging v1", reason: "Promoting", state: "unattempted",
 		},
 		{
-			name:  "an environment that is unhealthy on an old revision is promoted into, which may mend it",
+			name:  "an environment that is unhealthy on an old revision is promoted into, which may fix it",
 			world: world("v2", "v1!"), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
 		},
 		{
@@ -141,7 +141,7 @@ func TestNext(t *testing.T) {
 			world: world("v2", "v2"), action: none, reason: "UpToDate",
 		},
 		{
-			name: "revisions are the same when their digests are, whatever they are called",
+			name: "revisions are the same when their digests are, regardless of their names",
 			world: world("main@sha1:0123456789012345678901234567890123456789",
 				"v1@sha1:0123456789012345678901234567890123456789"), action: none, reason: "UpToDate",
 		},
@@ -228,7 +228,7 @@ func TestNext(t *testing.T) {
 			world: with(world("v2", "v1"), spec(func(s *pipelinesv1.PipelineSpec) { s.Promotion.Manual = true })), action: none, reason: "WaitingForPreconditions", state: "unapproved",
 		},
 		{
-			name:  "a promotion goes on once its gate has opened",
+			name:  "a promotion continues once its gate has opened",
 			world: with(world("v2", "v1"), gates("all", "freeze"), gate("freeze", false), record("staging", "v2", "unapproved")), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
 		},
 		{
@@ -290,7 +290,7 @@ func TestNext(t *testing.T) {
 			world: with(world("v2", "v1"), record("staging", "v2", "abandoned"), requested("now", true)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
 		},
 		{
-			name:  "a change of the spec ends the wait for the backoff, for it may have mended the error",
+			name:  "a change of the spec ends the wait for the backoff, because it may have fixed the error",
 			world: with(world("v2", "v1"), record("staging", "v2", "failed", nextAttempt(time.Minute)), func(w *plan.World) { w.Pipeline.Generation = 4 }), action: "OpenPullRequest staging v2", reason: "Promoting", state: "failed",
 		},
 		{
@@ -302,7 +302,7 @@ func TestNext(t *testing.T) {
 			world: with(world("v2", "v1"), record("staging", "v2", "failed", rateLimited(0))), action: "OpenPullRequest staging v2", reason: "Promoting", state: "failed",
 		},
 		{
-			name:  "by force a pull request that can't be read is withdrawn first, so that there are never two",
+			name:  "by force, a pull request that can't be read is withdrawn first, so there are never two",
 			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{Err: errors.New("not found")}), requested("now", true)), action: "Withdraw staging v2", reason: "Promoting", state: "created",
 		},
 		{
@@ -310,7 +310,7 @@ func TestNext(t *testing.T) {
 			world: with(world("v2", "v1"), record("staging", "v2", "created"), pullRequest("staging", plan.PullRequest{}), requested("now", true)), action: "Withdraw staging v2", reason: "Promoting", state: "created",
 		},
 		{
-			name:  "the promotion is started anew once that is done",
+			name:  "the promotion is started again once that is done",
 			world: with(world("v2", "v1"), record("staging", "v2", "abandoned", superseded)), action: "OpenPullRequest staging v2", reason: "Promoting", state: "unattempted",
 		},
 		{

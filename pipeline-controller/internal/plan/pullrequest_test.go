@@ -111,7 +111,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			world: open(pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil }), pullRequest("staging", plan.PullRequest{Err: errors.New("timeout")})),
 		},
 		{
-			name: "a head that somebody else has pushed is left alone",
+			name: "a head that someone else has pushed is left alone",
 			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c2", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
 				pr.CommitStatus.Commit = "c2"
 			})),
@@ -130,7 +130,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			message: "may not set it",
 		},
 		{
-			name: "a merge that has to be waited for keeps no commit status waiting",
+			name: "a pending merge does not delay the commit status",
 			world: open(mergedBySluice, gates("all", "freeze"), gate("freeze", true), pr(func(pr *pipelinesv1.PullRequestStatus) {
 				pr.Merging = &pipelinesv1.StepStatus{LastError: "a review is missing", NextAttemptTime: &metav1.Time{Time: now.Add(time.Minute)}}
 			})),
@@ -161,7 +161,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b1"}), pr(func(pr *pipelinesv1.PullRequestStatus) { pr.BaseCommit = "b1" })),
 		},
 		{
-			name: "what others have pushed is not made anew",
+			name: "what others have pushed is not recreated",
 			world: open(pullRequest("staging", plan.PullRequest{HeadCommit: "c1", BaseCommit: "b2"}), pr(func(pr *pipelinesv1.PullRequestStatus) {
 				pr.BaseCommit, pr.Commit = "b1", "c0"
 			})),
@@ -206,7 +206,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			world: open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil }), func(w *plan.World) { w.Queued = true }),
 		},
 		{
-			name:  "nothing is done before it was looked at",
+			name:  "nothing is done before it was polled",
 			world: open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.CommitStatus = nil }), func(w *plan.World) { w.PullRequests = nil }),
 		},
 
@@ -227,7 +227,7 @@ func TestWhatIsDoneAboutAnOpenPullRequest(t *testing.T) {
 			message: "merge blocked: gate freeze is closed",
 		},
 		{
-			name:    "it does not merge what somebody else has pushed",
+			name:    "it does not merge what someone else has pushed",
 			world:   open(mergedBySluice, pr(func(pr *pipelinesv1.PullRequestStatus) { pr.Commit = "c0" })),
 			message: "auto-merge disabled: someone else pushed to its branch",
 		},
@@ -380,7 +380,7 @@ func TestAPullRequestThatIsReopenedIsFollowedAgain(t *testing.T) {
 			g.Expect(stateOf(next.Status, "staging")).To(Equal(test.state))
 			g.Expect(next.Status.Environments["staging"].Promotion.CompletionTime.IsZero()).To(Equal(test.state == "created"))
 			if !test.seen.NextPoll.IsZero() {
-				g.Expect(next.RequeueAfter).To(Equal(time.Minute), "it is looked at again")
+				g.Expect(next.RequeueAfter).To(Equal(time.Minute), "it is polled again")
 			}
 		})
 	}
@@ -478,7 +478,7 @@ func TestAWithdrawalFromARepositoryThatTheSpecNoLongerNamesCanBeGivenUp(t *testi
 			s.Environments, s.Promotion = s.Environments[:1], nil
 		})}, plan.Withdraw, "promotion of v1: not found", ""},
 		{"not where the run doesn't stand", []func(*plan.World){elsewhere, force, func(w *plan.World) { w.Targets["staging"] = states("v2") }}, "", "promotion of v1: not found", ""},
-		{"not while the spec names the repository, whose access can be mended there", []func(*plan.World){at("https://git/former"), force}, plan.Withdraw, "failed: not found", ""},
+		{"not while the spec names the repository, where access can be restored", []func(*plan.World){at("https://git/former"), force}, plan.Withdraw, "failed: not found", ""},
 		{"not while the spec names the repository in another way", []func(*plan.World){at("ssh://git@GIT:22/former.git/"), force}, plan.Withdraw, "failed: not found", ""},
 		{"not while the host's rate limit lasts", []func(*plan.World){elsewhere, force, func(w *plan.World) {
 			rateLimited(time.Minute)(w.Pipeline.Status.Environments["staging"].Promotion)

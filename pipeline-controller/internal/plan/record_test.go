@@ -223,7 +223,7 @@ func TestRecordLeavesAnotherPromotionAlone(t *testing.T) {
 	}{
 		{"the environment is gone", func(*plan.World) {}},
 		{"another revision has taken its place", record("staging", "v3", "unapproved")},
-		{"the same revision was started anew", record("staging", "v2", "unapproved", func(r *pipelinesv1.PromotionRecord) { r.StartTime = metav1.NewTime(now) })},
+		{"the same revision was started again", record("staging", "v2", "unapproved", func(r *pipelinesv1.PromotionRecord) { r.StartTime = metav1.NewTime(now) })},
 		{"it has ended meanwhile", record("staging", "v2", "succeeded")},
 	} {
 		t.Run("when "+test.name, func(t *testing.T) {

@@ -146,7 +146,7 @@ func TestSinceIsWhenTheStateBegan(t *testing.T) {
 	}
 	began := metav1.NewTime(now)
 	g.Expect(since(0)).To(Equal(began))
-	g.Expect(since(time.Hour)).To(Equal(began), "it goes on waiting")
+	g.Expect(since(time.Hour)).To(Equal(began), "it still waits")
 
 	w.Targets["dev"] = states("v2!")
 	g.Expect(since(2*time.Hour)).To(Equal(metav1.NewTime(now.Add(2*time.Hour))), "it waits for dev")
@@ -223,7 +223,7 @@ func TestAPromotionThatIsForcedAfterItsEndIsApprovedAnew(t *testing.T) {
 	}{
 		{"one that succeeded", record("staging", "v2", "succeeded"), true},
 		{"one that was abandoned", record("staging", "v2", "abandoned"), true},
-		{"but not one that failed and goes on", record("staging", "v2", "failed", nextAttempt(time.Hour)), false},
+		{"but not one that failed and is retried", record("staging", "v2", "failed", nextAttempt(time.Hour)), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -50,7 +50,7 @@ func TestAPromotionGoesOnWhenItsGateOpensByItself(t *testing.T) {
 	g.Expect(waits.NextTransitionTime.Time).To(Equal(opens))
 	g.Expect(waits.Message).To(Equal("gate freeze is closed by override until 2026-03-27T12:00:30Z"))
 
-	g.Expect(plan.Next(with(held, at(opens.Add(-time.Millisecond)))).RequeueAfter).To(Equal(time.Millisecond), "it is looked at when that is over, not a second later")
+	g.Expect(plan.Next(with(held, at(opens.Add(-time.Millisecond)))).RequeueAfter).To(Equal(time.Millisecond), "it is checked when that is over, not a second later")
 	g.Expect(plan.Next(with(held, at(opens))).Action).To(HaveField("Kind", plan.OpenPullRequest))
 }
 

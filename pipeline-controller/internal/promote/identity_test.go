@@ -93,7 +93,7 @@ func TestMade(t *testing.T) {
 		{"a person's note above", "Please review.\n\n" + p.body(), true},
 		{"another promotion of the same revision", later.body(), false},
 		{"another environment", promotion("default", "app", "staging", "v1").body(), false},
-		{"a body that a person wrote anew", "Promote app", false},
+		{"a body that a person rewrote", "Promote app", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			NewWithT(t).Expect(p.made(test.body)).To(Equal(test.want))
@@ -121,7 +121,7 @@ func TestTextsOfOthersStayTexts(t *testing.T) {
 	}
 	g.Expect(utf8.RuneCountInString(p.body())).To(BeNumerically("<=", scm.MaxBody))
 	g.Expect(p.body()).To(ContainSubstring("- Check1: "))
-	g.Expect(p.body()).To(ContainSubstring(" more\n"), "that some are left out is told")
+	g.Expect(p.body()).To(ContainSubstring(" more\n"), "it says that some are left out")
 	g.Expect(p.made(p.body())).To(BeTrue(), "the trailers are whole")
 	p.Checked = nil
 

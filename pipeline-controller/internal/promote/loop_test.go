@@ -246,7 +246,7 @@ func TestOwnCommitsAreKnownByWhatHostsMakeOfThem(t *testing.T) {
 		{"Gitea's merge", "Merge pull request '" + title + "' (#7) from " + own.branch() + " into main\n", true},
 		{"a person's change", "Promote the use of tabs\n\nin all files", false},
 		{"a person's merge", "Merge branch 'feature' into main", false},
-		{"a person who tells of trailers", "Document the trailer Sluice-Revision: it has the revision", false},
+		{"a person who writes about trailers", "Document the trailer Sluice-Revision: it has the revision", false},
 		{"no message", "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -129,7 +129,7 @@ func TestSetMarkers(t *testing.T) {
 			err: "branch main has no directory or file ./app/prod: correct the strategy's path, which begins at the root of the repository, as ./apps/prod does",
 		},
 		{
-			name: "so is one that goes on below a file", path: "apps/app.yaml/prod", files: map[string]string{"apps/app.yaml": markedFile},
+			name: "so is one that continues below a file", path: "apps/app.yaml/prod", files: map[string]string{"apps/app.yaml": markedFile},
 			err: "branch main has no directory or file apps/app.yaml/prod",
 		},
 		{
@@ -159,7 +159,7 @@ func TestSetMarkers(t *testing.T) {
 			err:   "chart/templates/app.yaml:2: the marker is in a file that is not parsable as YAML",
 		},
 		{
-			name:  "what is no YAML by its name is not looked at",
+			name:  "a file without the name of a YAML file is not read",
 			files: map[string]string{"README.md": markedFile, "app.yaml.tpl": markedFile, "yaml": markedFile},
 			err:   `no field is marked for this promotion on branch main: add the comment # {"$promotion": "flux-system:app:prod"}`,
 		},

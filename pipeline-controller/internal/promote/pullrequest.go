@@ -89,7 +89,7 @@ func (p *PullRequests) open(ctx context.Context, promotion Promotion, confirm Co
 	change, err := p.change(ctx, checkout, promotion)
 	defer change.release()
 	if found {
-		// A branch with exactly the commit that Sluice creates is Sluice's own. Any other content is somebody else's.
+		// A branch with exactly the commit that Sluice creates is Sluice's own. Any other content is someone else's.
 		if err == nil && change.commit == adopted.PullRequest.HeadCommit {
 			change.isMadeIn(adopted.PullRequest, checkout)
 		}
@@ -259,7 +259,7 @@ func (p *PullRequests) renew(ctx context.Context, promotion Promotion, recorded 
 		// An attempt whose end was not recorded has pushed it.
 		change.isMadeIn(pr, checkout)
 	case recorded.HeadCommit != recorded.Commit:
-		// Somebody else has pushed.
+		// Someone else has pushed.
 	case change.isEmpty():
 		return p.obsolete(ctx, promotion)
 	case change.baseFiles != recorded.BaseFiles:
@@ -307,7 +307,7 @@ func (p *PullRequests) ReportPreconditions(ctx context.Context, promotion Promot
 	return stepTaken(err)
 }
 
-// Merge merges the pull request, unless somebody has pushed to its branch since the last poll.
+// Merge merges the pull request, unless someone has pushed to its branch since the last poll.
 func (p *PullRequests) Merge(ctx context.Context, promotion Promotion, recorded *pipelinesv1.PullRequestStatus, confirm Confirm) plan.Outcome {
 	to, err := p.access(ctx, promotion)
 	if err != nil {
@@ -376,7 +376,7 @@ func (p *PullRequests) withdraw(ctx context.Context, promotion Promotion, why st
 	return outcome, deleteBranch(ctx, to.remote, promotion.branch())
 }
 
-// deleteBranch deletes the branch, unless somebody pushes to it at the same time.
+// deleteBranch deletes the branch, unless someone pushes to it at the same time.
 func deleteBranch(ctx context.Context, remote git.Remote, branch string) error {
 	at, exists, err := git.RemoteBranch(ctx, remote, branch)
 	if err != nil || !exists {

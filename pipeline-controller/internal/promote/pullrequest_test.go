@@ -165,7 +165,7 @@ func TestThePullRequestIntoTheBaseBranchIsAdoptedBeforeOthers(t *testing.T) {
 			pulls, promoted, host, to := newPullRequests(t)
 			opened := pulls.Open(t.Context(), promoted, goAhead)
 			g.Expect(opened.Err).NotTo(HaveOccurred())
-			// Somebody has copied the description, too.
+			// Someone has copied the description, too.
 			theirs := intoRelease(t, promoted, host, to)
 			if merged {
 				_, err := host.Merge("acme", "fleet", theirs.Number)
@@ -223,7 +223,7 @@ func TestWhatARenewHasPushedAndNotRecordedIsStillThePromotions(t *testing.T) {
 	g.Expect(again.Err).NotTo(HaveOccurred())
 	g.Expect(again.PullRequest).To(Equal(renewed.PullRequest))
 
-	// What somebody else has pushed is not, and stays.
+	// What someone else has pushed is not, and stays.
 	theirs, err := host.CommitFiles("acme", "fleet", promoted.branch(), map[string]string{"more.yaml": "a: b\n"}, "More")
 	g.Expect(err).NotTo(HaveOccurred())
 	lost.HeadCommit = theirs

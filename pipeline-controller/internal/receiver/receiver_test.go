@@ -189,7 +189,7 @@ func TestAPipelineIsPokedOnceInAWhile(t *testing.T) {
 		{"at once if that is long ago", "2026-05-04T11:59:00Z", 0},
 		{"after a few seconds if it was just now", "2026-05-04T11:59:59Z", 4 * time.Second},
 		{"no later than that, whatever a clock says", "2027-05-04T12:00:00Z", 5 * time.Second},
-		{"at once if somebody has written nonsense", "soon", 0},
+		{"at once if someone has written nonsense", "soon", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &pipelinesv1.Pipeline{}

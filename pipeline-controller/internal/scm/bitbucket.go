@@ -261,7 +261,7 @@ func (h *bitbucket) Close(ctx context.Context, number int) (PullRequest, error) 
 	})
 }
 
-// ofVersion returns the address of a change that fails if somebody has changed the pull request.
+// ofVersion returns the address of a change that fails if someone has changed the pull request.
 func (h *bitbucket) ofVersion(pullRequest bitbucketPullRequest, action string) *url.URL {
 	address := h.pull(pullRequest.ID, action)
 	address.RawQuery = url.Values{"version": {strconv.Itoa(pullRequest.Version)}}.Encode()

@@ -102,6 +102,6 @@ func TestABudgetIsDrawnFromResponses(t *testing.T) {
 			g.Expect(meet(429)).To(Equal(want * time.Minute))
 		}
 		g.Expect(meet(200)).To(BeZero())
-		g.Expect(meet(429)).To(Equal(time.Minute), "a success begins anew")
+		g.Expect(meet(429)).To(Equal(time.Minute), "a success resets the backoff")
 	})
 }

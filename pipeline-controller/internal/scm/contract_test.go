@@ -182,7 +182,7 @@ func testContract(t *testing.T, h testHost) {
 		g.Expect(host.Find(t.Context(), "promote/created")).To(Equal([]PullRequest{created}))
 	})
 
-	t.Run("a second one for the same branch is told apart from other failures", func(t *testing.T) {
+	t.Run("a second one for the same branch is distinguished from other failures", func(t *testing.T) {
 		g := NewWithT(t)
 		h.commit("promote/duplicate")
 		create(t, "promote/duplicate")

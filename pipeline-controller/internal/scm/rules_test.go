@@ -54,7 +54,7 @@ func TestBitbucketsRequiredBuildIsTheStatus(t *testing.T) {
 	g.Expect(host.SetStatus(t.Context(), created, StatusFailure, "gate freeze is closed")).To(Succeed())
 	err := host.Merge(t.Context(), created.Number, MergeCommit, created.HeadCommit)
 	g.Expect(err).To(MatchError(ErrNotMergeable))
-	g.Expect(err).To(MatchError(ContainSubstring("Not all required builds are successful yet")), "the vetoes are told")
+	g.Expect(err).To(MatchError(ContainSubstring("Not all required builds are successful yet")), "the vetoes are reported")
 	g.Expect(host.SetStatus(t.Context(), created, StatusSuccess, "all gates are open")).To(Succeed())
 	g.Expect(host.Merge(t.Context(), created.Number, MergeCommit, created.HeadCommit)).To(Succeed())
 	g.Expect(h.server.Statuses(created.HeadCommit)[0].Ref).To(Equal("refs/heads/promote/required"))

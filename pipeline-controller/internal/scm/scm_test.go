@@ -72,15 +72,15 @@ func TestOpen(t *testing.T) {
 			api: "https://acme.visualstudio.com/DefaultCollection", owner: "org", clone: "https://acme.visualstudio.com/DefaultCollection/org/_git/fleet"},
 		{name: "a collection of an Azure DevOps Server", hostType: "azure-devops", url: "https://git.example.com/tfs/Collection/org/_git/fleet",
 			api: "https://git.example.com/tfs/Collection", owner: "org", clone: "https://git.example.com/tfs/Collection/org/_git/fleet"},
-		{name: "github.com tells its type", url: "https://github.com/org/fleet",
+		{name: "github.com shows its type", url: "https://github.com/org/fleet",
 			api: "https://api.github.com/", owner: "org", clone: "https://github.com/org/fleet.git"},
-		{name: "gitlab.com tells its type", url: "https://GitLab.com/org/fleet",
+		{name: "gitlab.com shows its type", url: "https://GitLab.com/org/fleet",
 			api: "https://gitlab.com", owner: "org", clone: "https://gitlab.com/org/fleet.git"},
-		{name: "dev.azure.com tells its type", url: "https://dev.azure.com/acme/org/_git/fleet",
+		{name: "dev.azure.com shows its type", url: "https://dev.azure.com/acme/org/_git/fleet",
 			api: "https://dev.azure.com/acme", owner: "org", clone: "https://dev.azure.com/acme/org/_git/fleet"},
 		{name: "one of a project of its own name, in a collection of an Azure DevOps Server", hostType: "azure-devops", url: "https://git.example.com/tfs/Collection/_git/fleet",
 			api: "https://git.example.com/tfs/Collection", owner: "fleet", clone: "https://git.example.com/tfs/Collection/fleet/_git/fleet"},
-		{name: "visualstudio.com tells its type", url: "https://acme.visualstudio.com/_git/fleet",
+		{name: "visualstudio.com shows its type", url: "https://acme.visualstudio.com/_git/fleet",
 			api: "https://acme.visualstudio.com", owner: "fleet", clone: "https://acme.visualstudio.com/fleet/_git/fleet"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestOpen(t *testing.T) {
 		message        string
 	}{
 		{"a type that is not supported names those that are", "svn", Repository{URL: "https://example.com/org/fleet", Token: "t"}, `"svn" are not supported: use one of azure-devops, bitbucket-server, gitea, github, gitlab`},
-		{"no type of a host that does not tell", "", Repository{URL: "https://github.com.example.com/org/fleet", Token: "t"},
+		{"no type of a host that does not show it", "", Repository{URL: "https://github.com.example.com/org/fleet", Token: "t"},
 			"of Git host github.com.example.com can't be derived from its URL: set the type to one of azure-devops, bitbucket-server, gitea, github, gitlab"},
 		{"Bitbucket Cloud", "bitbucket-server", Repository{URL: "https://bitbucket.org/org/fleet", Token: "t"}, "is Bitbucket Cloud"},
 		{"a URL of another host for Bitbucket", "bitbucket-server", Repository{URL: "https://example.com/org/group/fleet", Token: "t"}, "not one of Bitbucket"},
