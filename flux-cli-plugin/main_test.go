@@ -157,12 +157,12 @@ func TestOpenAndClose(t *testing.T) {
 			command:    "flux-close gate freeze",
 			wantClosed: true,
 			wantReason: "release-week",
-			wantOutput: "✔ gate freeze in NAMESPACE namespace is closed already\n",
+			wantOutput: "✔ gate freeze in NAMESPACE namespace is already closed\n",
 		},
 		{
 			name:       "a gate that is already open stays as it is",
 			command:    "flux-open gate freeze",
-			wantOutput: "✔ gate freeze in NAMESPACE namespace is open already\n",
+			wantOutput: "✔ gate freeze in NAMESPACE namespace is already open\n",
 		},
 		{
 			name:       "a gate that is already closed for the given reason stays as it is",
@@ -171,7 +171,7 @@ func TestOpenAndClose(t *testing.T) {
 			command:    "flux-close gate freeze --reason=release-week",
 			wantClosed: true,
 			wantReason: "release-week",
-			wantOutput: "✔ gate freeze in NAMESPACE namespace is closed already\n",
+			wantOutput: "✔ gate freeze in NAMESPACE namespace is already closed\n",
 		},
 		{
 			name:       "a gate that is already closed gets a new reason",
@@ -180,7 +180,7 @@ func TestOpenAndClose(t *testing.T) {
 			command:    "flux-close gate freeze --wait=false --reason=incident",
 			wantClosed: true,
 			wantReason: "incident",
-			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate is closed already, its reason is changed\n",
+			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate is already closed; reason changed\n",
 		},
 		{
 			name:       "an empty reason takes the old one away",
@@ -188,7 +188,7 @@ func TestOpenAndClose(t *testing.T) {
 			reason:     "release-week",
 			command:    "flux-close gate freeze --wait=false --reason=",
 			wantClosed: true,
-			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate is closed already, its reason is changed\n",
+			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate is already closed; reason changed\n",
 		},
 		{
 			name:    "--verbose shows what is sent",
@@ -241,7 +241,7 @@ func TestSeveralGatesAreTurned(t *testing.T) {
 		{
 			name:       "each once",
 			command:    "flux-close gate a b a --wait=false",
-			wantOutput: "► closing gate a in NAMESPACE namespace\n✔ gate closed\n✔ gate b in NAMESPACE namespace is closed already\n",
+			wantOutput: "► closing gate a in NAMESPACE namespace\n✔ gate closed\n✔ gate b in NAMESPACE namespace is already closed\n",
 			wantClosed: [2]bool{true, true},
 		},
 		{
@@ -634,7 +634,7 @@ func TestWaitsForGateController(t *testing.T) {
 
 	again := start(t, []string{"flux-close", "gate", "freeze", "-n", gate.Namespace})
 	g.Eventually(again).Should(gexec.Exit(0))
-	g.Expect(again.Err).To(gbytes.Say(`is closed already: held 3 of 3 sources, 1 promotion held` + "\n"))
+	g.Expect(again.Err).To(gbytes.Say(`is already closed: held 3 of 3 sources, 1 promotion held` + "\n"))
 }
 
 func TestSaysWhatHasNotFollowedTheGate(t *testing.T) {

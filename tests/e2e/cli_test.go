@@ -199,7 +199,7 @@ subjects:
 		By("counting one person once")
 		said, err = approve(ada, "cli-two-eyes")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(said).To(And(ContainSubstring("✔ promotion is approved by "+adasName+" already\n"), ContainSubstring("1 of 2 approvals, by "+adasName)))
+		Expect(said).To(And(ContainSubstring("✔ promotion is already approved by "+adasName+"\n"), ContainSubstring("1 of 2 approvals, by "+adasName)))
 
 		By("promoting with the second")
 		said, err = approve(bob, "cli-two-eyes")
@@ -227,7 +227,7 @@ subjects: [{kind: ServiceAccount, name: cli-ada, namespace: flux-system}]
 	})
 
 	It("does not wait for a gate, but reports it", func(ctx SpecContext) {
-		Expect(fluxSays(ctx, "gate", "create", "cli-freeze", "--closed", "--reason=end of quarter")).To(ContainSubstring("✔ gate created, it is closed\n"))
+		Expect(fluxSays(ctx, "gate", "create", "cli-freeze", "--closed", "--reason=end of quarter")).To(ContainSubstring("✔ gate created; it is closed\n"))
 		_, err := run(ctx, "flux", "gate", "create", "cli-freeze")
 		Expect(err).To(MatchError(ContainSubstring("✗ gate cli-freeze already exists in flux-system namespace")))
 		pipeline(ctx, "cli-gated", "manual: true, gates: {refs: [cli-freeze]}")

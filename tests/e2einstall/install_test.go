@@ -133,7 +133,7 @@ func TestUninstall(t *testing.T) {
 	w.run("flux", "delete", "kustomization", "sluice", "--silent")
 	w.Eventually(w.ofSluice).Should(BeEmpty())
 	w.expectNothingHeld()
-	w.Expect(w.run("flux", "sluice", "uninstall", "--silent")).To(ContainSubstring("nothing is held any more"), "it can be repeated")
+	w.Expect(w.run("flux", "sluice", "uninstall", "--silent")).To(ContainSubstring("all holds are released"), "it can be repeated")
 }
 
 // This covers users who delete Sluice first; see docs/guides/uninstall.md.

@@ -229,7 +229,7 @@ func (c *approveCommand) approve(ctx context.Context, kube client.Client, log lo
 		if kube.Get(ctx, client.ObjectKeyFromObject(approval), made) == nil && !made.Spec.Repeats(spec) {
 			return "", fmt.Errorf("PromotionApproval %s already exists and approves something else: delete it", made.Name)
 		}
-		log.successf("promotion is approved by %s already", by)
+		log.successf("promotion is already approved by %s", by)
 	case err != nil:
 		return "", fmt.Errorf("approving the promotion failed: %w", err)
 	default:

@@ -345,7 +345,7 @@ func TestApprovePromotion(t *testing.T) {
 			command:  "flux-approve promotion app --env prod --yes --wait=false",
 			pipeline: waiting(),
 			others:   []client.Object{approvalBy("ada")},
-			want:     shownOne + "✔ promotion is approved by ada already\n",
+			want:     shownOne + "✔ promotion is already approved by ada\n",
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{

@@ -67,6 +67,7 @@ func newProgram(program, version string, outside outside) *cobra.Command {
 	root.SetVersionTemplate("sluice version {{.Version}}\n")
 	root.SilenceUsage = true
 	root.SilenceErrors = true
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	flags.bind(root)
 	return root
 }

@@ -53,8 +53,8 @@ func TestDocs(t *testing.T) {
 
 	t.Run("the help of every command fits into 100 columns", func(t *testing.T) {
 		g := NewWithT(t)
-		for _, command := range leaves(root) {
-			for line := range strings.Lines(command.Long + "\n" + command.Example) {
+		for _, command := range append(leaves(root), root) {
+			for line := range strings.Lines(command.Long + "\n" + command.UsageString()) {
 				g.Expect(utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))).To(BeNumerically("<=", 100), "%s: %s", command.CommandPath(), line)
 			}
 		}

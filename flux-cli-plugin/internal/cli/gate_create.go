@@ -83,6 +83,6 @@ func (c *gateCreateCommand) run(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return fmt.Errorf("creating gate %s failed: %w", args[0], err)
 	}
-	log.successf("gate created, it is %s", stateOf(gate, c.cluster.now()))
+	log.successf("gate created; it is %s", stateOf(gate, c.cluster.now()))
 	return nil
 }

@@ -37,21 +37,21 @@ func TestGateCreate(t *testing.T) {
 		{
 			name:    "a gate is open at first",
 			args:    []string{"flux-gate", "create", "change-freeze"},
-			wantLog: "► creating gate change-freeze in flux-system namespace\n✔ gate created, it is open\n",
+			wantLog: "► creating gate change-freeze in flux-system namespace\n✔ gate created; it is open\n",
 		},
 		{
 			name:       "a gate is closed at first on demand, with its reason on one line",
 			args:       []string{"flux-gate", "create", "change-freeze", "--closed", "--reason", "release\nweek"},
 			wantClosed: true,
 			wantReason: "release week",
-			wantLog:    "► creating gate change-freeze in flux-system namespace\n✔ gate created, it is closed\n",
+			wantLog:    "► creating gate change-freeze in flux-system namespace\n✔ gate created; it is closed\n",
 		},
 		{
 			name: "what is sent is shown on demand",
 			args: []string{"flux-gate", "create", "change-freeze", "--verbose"},
 			wantLog: "► creating gate change-freeze in flux-system namespace\n" +
 				`✚ {"kind":"Gate","apiVersion":"gating.toolkit.fluxcd.io/v1alpha1","metadata":{"name":"change-freeze","namespace":"flux-system","annotations":{"gating.toolkit.fluxcd.io/turned-by":"ada"}},` +
-				`"spec":{"closed":false},"status":{"sources":0,"held":0,"heldPromotions":0,"pending":0,"refused":0,"lost":0,"pipelines":0}}` + "\n✔ gate created, it is open\n",
+				`"spec":{"closed":false},"status":{"sources":0,"held":0,"heldPromotions":0,"pending":0,"refused":0,"lost":0,"pipelines":0}}` + "\n✔ gate created; it is open\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

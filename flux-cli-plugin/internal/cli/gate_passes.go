@@ -31,7 +31,7 @@ import (
 	"github.com/sluice-toolkit/sluice/api/revision"
 )
 
-// States of passes that are one word.
+// States of passes.
 const (
 	pending = "pending"
 	expired = "expired"
@@ -48,8 +48,8 @@ func newGatePassesCommand(cluster *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "passes [NAME]",
 		Short: "List the passes of gates",
-		Long: `List the passes of the gate with the name, or of all gates: the revision, when the pass expires, who
-granted it and why.
+		Long: `List the passes of one gate, or of all gates: the revision, when the pass expires, who granted it
+and why.
 
 A pass is in force once as many people as the gate requires have granted it, and gate-controller has
 put it into the gate's status. With --output wide, the list has whole revisions and the names of the

@@ -35,7 +35,7 @@ import (
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
-// longestPass keeps a mistyped --for from granting a pass for good.
+// longestPass limits the effect of a mistyped --for.
 const longestPass = 7 * 24 * time.Hour
 
 // passCommand lets one revision pass a closed gate.
@@ -239,7 +239,7 @@ func (s *source) passes(rev string, gate client.ObjectKey) string {
 	name, named := revision.Tag(rev)
 	switch {
 	case revision.Names(rev, s.Status.Artifact.Revision):
-		return "runs this revision already"
+		return "already runs this revision"
 	case (field == "commit" || field == "digest") && !strings.HasSuffix(revision.Digest(rev), value),
 		(field == "tag" || field == "branch") && named && name != value:
 		return fmt.Sprintf("%s and stays held: it follows %s %s", text, field, revision.Short(value))

@@ -97,7 +97,7 @@ func TestPassGate(t *testing.T) {
 			wantExpires:  30 * time.Minute,
 			want: start + "  revision:       " + fix + `
   until:          Mon 2026-05-04 12:30 UTC
-  source:         GitRepository/flux-system/app: runs this revision already
+  source:         GitRepository/flux-system/app: already runs this revision
 ✔ pass granted by ada
 ` + revoke,
 		},

@@ -75,7 +75,7 @@ windows, and ends by itself. Without them, it sets the switch and removes an ove
 
 The reason is stored in the annotation %[3]s, or in the override, and
 your name in the annotation %[5]s. Messages about the gate include
-both. Without --reason, a change removes the previous reason. If the gate is %[4]s already, the
+both. Without --reason, a change removes the previous reason. If the gate is already %[4]s, the
 reason is kept.`,
 			direction.title, direction.effect, gatingv1.ReasonAnnotation, direction.state, gatingv1.TurnedByAnnotation),
 		Example: fmt.Sprintf(`  # %[2]s the gate 'change-freeze' in the flux-system namespace
@@ -149,7 +149,7 @@ func (c *turnCommand) turnIfNeeded(ctx context.Context, kube client.Client, log 
 	explained = explained && reason != gate.Annotations[gatingv1.ReasonAnnotation]
 	if !turned && !explained {
 		if !c.warnOfWindows(log, gate) {
-			log.successf("gate %s in %s namespace is %s already%s", gate.Name, gate.Namespace, c.state, c.counts(gate))
+			log.successf("gate %s in %s namespace is already %s%s", gate.Name, gate.Namespace, c.state, c.counts(gate))
 		}
 		return false, nil
 	}
@@ -159,7 +159,7 @@ func (c *turnCommand) turnIfNeeded(ctx context.Context, kube client.Client, log 
 	if turned {
 		log.successf("gate %s", c.done)
 	} else {
-		log.successf("gate is %s already, its reason is changed", c.state)
+		log.successf("gate is already %s; reason changed", c.state)
 	}
 	c.warnOfWindows(log, gate)
 	if c.until == nil {

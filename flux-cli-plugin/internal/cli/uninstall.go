@@ -115,9 +115,9 @@ func (c *uninstallCommand) run(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("deleting the policies failed: %w", err)
 	}
 	if err := errors.Join(c.releaseSources(ctx), c.freePipelines(ctx)); err != nil {
-		return fmt.Errorf("not everything was released, run the command again: %w", err)
+		return fmt.Errorf("some objects were not released; run the command again: %w", err)
 	}
-	c.log.successf("nothing is held any more")
+	c.log.successf("all holds are released")
 	c.tellNext(installer)
 	return nil
 }
@@ -167,13 +167,13 @@ func (c *uninstallCommand) stop(ctx context.Context, deployment *unstructured.Un
 	if err != nil {
 		return err
 	}
-	c.log.waitingf("waiting for its pods to end")
+	c.log.waitingf("waiting for its Pods to end")
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		left, err := c.list(ctx, pods, client.InNamespace(deployment.GetNamespace()), client.MatchingLabels(selector))
 		return len(left) == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("pods of %s: %w", deployment.GetName(), err)
+		return fmt.Errorf("waiting for the Pods of %s: %w", deployment.GetName(), err)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func (c *uninstallCommand) freePipelines(ctx context.Context) error {
 
 func (c *uninstallCommand) tellNext(installer client.ObjectKey) {
 	if installer.Name == "" {
-		c.log.actionf("next: delete what is left, with what you installed it by, such as 'kubectl delete -k'")
+		c.log.actionf("next: delete the rest the way you installed it, such as with 'kubectl delete -k'")
 		return
 	}
 	c.log.actionf("next: remove Kustomization %s from Git, or run 'flux delete kustomization %s --namespace %s'; Flux then deletes Sluice",

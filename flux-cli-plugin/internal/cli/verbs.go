@@ -28,8 +28,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// verbLinks creates and removes the links by which flux finds the verbs in addition to 'flux sluice'.
-// `flux plugin install` installs one program under one name.
+// verbLinks creates and removes the links by which flux finds the verbs in addition to 'flux sluice'. `flux plugin
+// install` installs one program under one name.
 type verbLinks struct {
 	// program is the path that the program was called by. The links are in its directory, which is Flux's plugin
 	// directory.
@@ -41,7 +41,7 @@ type verbLinks struct {
 
 func newVerbLinks(program string, verbs []*cobra.Command) *verbLinks {
 	if runtime.GOOS == "windows" {
-		// Symbolic links take an administrator there.
+		// Symbolic links require an administrator there.
 		return &verbLinks{program, verbs, os.Link}
 	}
 	return &verbLinks{program, verbs, func(program, path string) error { return os.Symlink(filepath.Base(program), path) }}
@@ -51,9 +51,10 @@ func (l *verbLinks) commands() []*cobra.Command {
 	return []*cobra.Command{
 		{
 			Use:   "install-verbs",
-			Short: "Add 'flux open', 'flux close', 'flux approve', 'flux pass', 'flux gate' and 'flux pipeline'",
+			Short: "Add short forms such as 'flux close gate' and 'flux pipeline list'",
 			Long: `Add links to this plugin to Flux's plugin directory, so 'flux close gate' works like
-'flux sluice close gate'.
+'flux sluice close gate'. The links are 'flux open', 'flux close', 'flux approve', 'flux pass',
+'flux gate' and 'flux pipeline'.
 
 Existing links stay. If another plugin has one of these names, it is not replaced, and the command
 fails.`,
@@ -99,7 +100,7 @@ func (l *verbLinks) each(cmd *cobra.Command, do func(log logger, program, path s
 
 func (l *verbLinks) install(log logger, program, path string, exists bool) error {
 	if exists {
-		log.successf("%s is installed already", path)
+		log.successf("%s is already installed", path)
 		return nil
 	}
 	if err := l.link(program, path); err != nil {
