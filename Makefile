@@ -1,5 +1,5 @@
 # make demo   demonstrates Sluice on this machine
-# make test   runs all tests except those that need pods (make e2e) and slow ones (make soak)
+# make test   runs all tests except those that need Pods (make e2e) and slow ones (make soak)
 # Both build their binaries from Go modules into bin/. The first build takes several minutes.
 
 BIN := $(CURDIR)/bin
@@ -29,8 +29,8 @@ help: ## Show this help.
 demo: $(if $(PREBUILT),prebuilt,binaries) build ## Demonstrate a promotion from dev to prod, and a gate. ARGS=--keep leaves the cluster running, PREBUILT=1 downloads binaries.
 	@$(if $(PREBUILT),SLUICE_BIN=$(BIN)/prebuilt) $(BIN)/sluice-local $(ARGS)
 
-# Half of tests/e2e: most of the files about gates. They and the others are tested at the same time, each in a cluster of
-# its own, because both wait more than they compute.
+# Half of tests/e2e: most of the files about gates. They and the others are tested at the same time, each in a cluster
+# of its own, because both wait more than they compute.
 GATES := /(access|bypass|charts|crash|forgery|gates|health|image_automation|interruptions|lifecycle|lost_field|passes|refused|replaced_gate|shards|sources|takeover|turned_by|undone|urgent_fix|windows)_test
 
 .PHONY: test
@@ -51,7 +51,7 @@ fuzz: ## Fuzz the editing of marked files and the windows of gates, for about tw
 	go test -run '^$$' -fuzz '^FuzzTransitions$$' -fuzztime 1000x -fuzzminimizetime 1x ./api/calendar
 
 .PHONY: e2e
-e2e: stories ## Run the tests that need pods or networks. Requires root on Linux. ARGS is passed to go test.
+e2e: stories ## Run the tests that need Pods or networks. Requires root on Linux. ARGS is passed to go test.
 	@test "$$(uname) $$(id -u)" = "Linux 0" || { echo "make e2e runs containers, which takes Linux and root: sudo make e2e" >&2; exit 1; }
 	@hack/build.sh controlplane flux node
 	go build -ldflags "-s -w" -o $(BIN)/node/ ./tests/localnode/...

@@ -69,7 +69,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 	o.BindFlags(flags)
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "The address of the events receiver.")
 	flags.StringVar(&o.gatesAddr, "gates-addr", "",
-		"The address the endpoint for the state of gates binds to. If empty, the endpoint is disabled.")
+		"The address that the endpoint for the state of gates binds to. If empty, the endpoint is disabled.")
 	flags.StringSliceVar(&o.artifacts, "artifact-hosts", nil,
 		"The hosts of source-controller's storage, where the artifacts of held sources are checked. If empty, lost artifacts are not restored.")
 	flags.IntVar(&o.concurrent, "concurrent", 10, "The number of objects of each kind that are reconciled at the same time.")

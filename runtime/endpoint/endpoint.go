@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package endpoint serves the HTTP endpoints of controllers to strangers.
+// Package endpoint serves the HTTP endpoints of controllers, which strangers can reach.
 package endpoint
 
 import (
@@ -35,9 +35,9 @@ const (
 	shutdownTimeout = 10 * time.Second
 )
 
-// Serve serves until the context is cancelled, and then waits for the requests. what names that which is served. The
-// limit of connections limits the memory that strangers can use: a connection has one request at a time. The caller sets
-// the handler, the timeouts of requests, and the limit of headers.
+// Serve serves until the context is cancelled, and then waits for the requests. what names them in errors. The limit of
+// connections limits the memory that strangers can use: a connection has one request at a time. The caller sets the
+// handler, the timeouts of requests, and the limit of headers.
 func Serve(ctx context.Context, listener net.Listener, maxConnections int, what string, server *http.Server, log logr.Logger) error {
 	server.IdleTimeout = idleTimeout
 	server.ErrorLog = slog.NewLogLogger(logr.ToSlogHandler(log), slog.LevelDebug)

@@ -115,7 +115,7 @@ spec:
 	return generator, artifact
 }
 
-// told returns a function that reads the condition GatesOpen of an ExternalArtifact, which is in an annotation.
+// told returns a function that reads the condition GatesOpen of an ExternalArtifact from its annotation.
 func told(artifact *unstructured.Unstructured) func(context.Context) (metav1.Condition, error) {
 	return func(ctx context.Context) (metav1.Condition, error) {
 		var condition metav1.Condition

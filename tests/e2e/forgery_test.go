@@ -163,8 +163,8 @@ func refusesWith(ctx context.Context, as client.Client, is, should *unstructured
 }
 
 // byStatusWrite makes an editor set GatesOpen=True on each source: with an artifact, in addition to gate-controller's
-// condition, and alone. It does the same with RevisionPasses=True and ArtifactLost=True, and points the artifact that is
-// published to another path.
+// condition, and alone. It does the same with RevisionPasses=True and ArtifactLost=True, and points the artifact that
+// is published to another path.
 func byStatusWrite(ctx context.Context, g *group, round int) []*unstructured.Unstructured {
 	GinkgoHelper()
 	editor := fluxEditor(ctx)

@@ -347,8 +347,9 @@ func (i *install) publish(ctx context.Context) error {
 	return i.Status().Patch(ctx, i.source(), client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// refusal is the error of a publication, unless the API server is only listing the Gates. It does so up to a second after
-// it has the policy, and refuses what waits longer than a second for the list (package generic in k8s.io/apiserver).
+// refusal is the error of a publication, unless the API server is only listing the Gates. It does so up to a second
+// after it has the policy, and refuses what waits longer than a second for the list (package generic in
+// k8s.io/apiserver).
 func (i *install) refusal(ctx context.Context) error {
 	if err := i.publish(ctx); err != nil && !strings.Contains(err.Error(), "not yet synced") {
 		return err

@@ -116,7 +116,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		"--service-cluster-ip-range="+ServiceRange,
 		"--kubelet-client-certificate="+files.kubeletCertificate,
 		"--kubelet-client-key="+files.kubeletKey,
-		// It does not write loopback addresses to the Endpoints of the Service "kubernetes". No pod uses it.
+		// It does not write loopback addresses to the Endpoints of the Service "kubernetes". No Pod uses it.
 		"--endpoint-reconciler-type=none",
 		"--allow-privileged=true",
 	)

@@ -69,7 +69,8 @@ type Cluster struct {
 
 	// EventsAddr is the URL of notification-controller for events. It is empty if Options.Flux does not contain it.
 	EventsAddr string
-	// ArtifactsAddr is the host and port of source-controller's storage. It is empty until source-controller is started.
+	// ArtifactsAddr is the host and port of source-controller's storage. It is empty until source-controller is
+	// started.
 	ArtifactsAddr string
 
 	keepDir  bool

@@ -77,7 +77,7 @@ func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running() {
-		return fmt.Errorf("%s is running already", p.Name)
+		return fmt.Errorf("%s is already running", p.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -44,7 +44,7 @@ func hierarchies() ([]string, error) {
 	return found, nil
 }
 
-// makeControlGroups creates a control group in every hierarchy. kubelet creates the groups of pods in it.
+// makeControlGroups creates a control group in every hierarchy. kubelet creates the groups of Pods in it.
 func makeControlGroups(name string) error {
 	roots, err := hierarchies()
 	if err != nil {

@@ -22,10 +22,10 @@ const (
 	// nodeAddress is the node's own address. Pods have other addresses.
 	nodeAddress = "10.244.1.1"
 
-	// nameServer is the address of the DNS server for pods.
+	// nameServer is the address of the DNS server for Pods.
 	nameServer = "10.244.1.2"
 
-	// pauseImage is the image of the container that holds a pod's namespaces.
+	// pauseImage is the image of the container that holds a Pod's namespaces.
 	pauseImage = "sluice.local/pause:1"
 )
 
@@ -48,7 +48,7 @@ bin_dir = %q
 conf_dir = %q
 `
 
-// networkConfig is the pod network: a bridge that connects pods and the node.
+// networkConfig is the Pod network: a bridge that connects Pods and the node.
 const networkConfig = `{
   "cniVersion": "0.4.0",
   "name": "pods",
@@ -64,7 +64,7 @@ const networkConfig = `{
 `
 
 // kubeletConfig has placeholders for kubelet's port, the CA of its clients, containerd's socket, the control group of
-// pods, the DNS server, and the configuration of DNS outside the cluster.
+// Pods, the DNS server, and the configuration of DNS outside the cluster.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: 127.0.0.1

@@ -16,7 +16,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package localnode adds a node that runs pods to a local cluster: the system's containerd, a kubelet and the
+// Package localnode adds a node that runs Pods to a local cluster: the system's containerd, a kubelet and the
 // scheduler. It needs root.
 //
 // The node has its own process, mount and network namespaces. Its first process is a child of the process that starts
@@ -60,22 +60,22 @@ type Node struct {
 	process *localcluster.Process
 	// dir holds the node's files. It is part of the cluster's directory and is removed with it.
 	dir string
-	// groups is the name of the parent control group of pods.
+	// groups is the name of the parent control group of Pods.
 	groups string
 	relays []net.Listener
 }
 
-// Service is a service outside the node that pods can call.
+// Service is a service outside the node that Pods can call.
 type Service struct {
-	// Host is the name that pods use, such as notification-controller.flux-system.svc.cluster.local.
+	// Host is the name that Pods use, such as notification-controller.flux-system.svc.cluster.local.
 	Host string
-	// Port is the port that pods use.
+	// Port is the port that Pods use.
 	Port int
 	// Address is the host and port on which it listens on this machine.
 	Address string
 }
 
-// Start adds a node to a cluster and returns it when it is ready for pods. ctx limits the start only. The node runs
+// Start adds a node to a cluster and returns it when it is ready for Pods. ctx limits the start only. The node runs
 // until Stop.
 func Start(ctx context.Context, cluster *localcluster.Cluster, services ...Service) (_ *Node, err error) {
 	if os.Geteuid() != 0 {

@@ -89,14 +89,14 @@ func TestNode(t *testing.T) {
 		return kubectl(g, "logs", pod)
 	}
 
-	t.Run("a pod asks the API server as its ServiceAccount", func(t *testing.T) {
+	t.Run("a Pod asks the API server as its ServiceAccount", func(t *testing.T) {
 		NewWithT(t).Expect(logOf(NewWithT(t), "asks", "auth", "whoami")).To(ContainSubstring("system:serviceaccount:default:default"))
 	})
-	t.Run("a pod calls a service outside by its name", func(t *testing.T) {
+	t.Run("a Pod calls a service outside by its name", func(t *testing.T) {
 		log := logOf(NewWithT(t), "calls", "--server=http://outside.default:8080", "get", "--raw=/here")
 		NewWithT(t).Expect(log).To(Equal("outside at /here"))
 	})
-	t.Run("a pod is ready when its probe says so, and has logs and exec", func(t *testing.T) {
+	t.Run("a Pod is ready when its probe says so, and has logs and exec", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(cluster.Apply(ctx, fmt.Appendf(nil, `
 apiVersion: v1
@@ -112,7 +112,7 @@ spec:
 		kubectl(g, "wait", "pod/serves", "--for=condition=Ready", "--timeout=1m")
 		g.Expect(kubectl(g, "exec", "serves", "--", "/bin/kubectl", "version", "--client")).To(ContainSubstring("Client Version"))
 	})
-	t.Run("a pod calls another one by the name of its Service", func(t *testing.T) {
+	t.Run("a Pod calls another one by the name of its Service", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(cluster.Apply(ctx, []byte(`
 apiVersion: v1
@@ -128,7 +128,7 @@ spec: {selector: {app: serves}, ports: [{name: http, port: 80, targetPort: 8001}
 	t.Run("stopped, it leaves neither processes nor control groups", func(t *testing.T) {
 		g := NewWithT(t)
 		namespace := processNamespace(g, cluster.Dir)
-		// The first process, containerd and kubelet, and for the running pod its shim, its pause process and its own
+		// The first process, containerd and kubelet, and for the running Pod its shim, its pause process and its own
 		// process.
 		g.Expect(processesOf(g, cluster.Dir, namespace)).To(HaveLen(6))
 		g.Expect(controlGroups(g, cluster.Dir)).NotTo(BeEmpty())

@@ -123,8 +123,8 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(cluster.Apply(ctx, crd)).To(Succeed())
 	}
-	// Each of the components would apply Flux's CRDs without the changes of the others. An applied Deployment would keep
-	// its fields.
+	// Each of the components would apply Flux's CRDs without the changes of the others. An applied Deployment would
+	// keep its fields.
 	components := w.wrap(ctx, g, t.TempDir(), "config/components/gitops-clusters", "config/components/gated-sources", "config/components/alert-kinds")
 	g.Expect(cluster.ApplyKustomization(ctx, components, "Deployment")).To(Succeed())
 	// Some of the pages change what they take for granted, which is in the samples.

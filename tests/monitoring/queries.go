@@ -56,8 +56,8 @@ func Alerts(root string) (map[string]rulefmt.Rule, error) {
 	return alerts, nil
 }
 
-// Panels reads the queries of the dashboard in a checkout, by the titles of its panels. Grafana's variables
-// are set to all namespaces and a time range.
+// Panels reads the queries of the dashboard in a checkout, by the titles of its panels. Grafana's variables are set to
+// all namespaces and a time range.
 func Panels(root string, within time.Duration) (map[string][]string, error) {
 	content, err := os.ReadFile(filepath.Join(root, "config", "components", "grafana-dashboard", "sluice.json"))
 	if err != nil {

@@ -76,8 +76,8 @@ func (r *report) within(size, name string, value, budget float64) {
 	r.Figures = append(r.Figures, figure{Name: name, Size: size, Value: value, Budget: &budget})
 }
 
-// ranks adds the median, the 90th and 99th percentiles and the maximum of times, in milliseconds. Budgets maps a rank to
-// its budget.
+// ranks adds the median, the 90th and 99th percentiles and the maximum of times, in milliseconds. Budgets maps a rank
+// to its budget.
 func (r *report) ranks(size, name string, times []time.Duration, budgets map[string]float64) {
 	times = slices.Sorted(slices.Values(times))
 	for _, p := range []struct {

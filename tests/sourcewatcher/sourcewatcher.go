@@ -14,10 +14,10 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package sourcewatcher stands in for Flux's source-watcher, because the module proxy does not serve its module. It does
-// to the API server what source-watcher 2.2 does: it applies an ExternalArtifact with the common metadata, and then its
-// whole status, conditions included, as the same field manager. The first output that is refused ends the run, and
-// retries back off. Of the sources, it knows GitRepositories, and of the copy operations, directories.
+// Package sourcewatcher is a stand-in for Flux's source-watcher, because the module proxy does not serve its module.
+// Its requests to the API server are those of source-watcher 2.2: it applies an ExternalArtifact with the common
+// metadata, and then its whole status with the conditions, as the same field manager. The first artifact that is
+// refused ends the run, and retries back off. It supports only GitRepositories as sources, and copies only directories.
 package sourcewatcher
 
 import (

@@ -222,7 +222,7 @@ func mirrored(layout, mirror string) string {
 	return dir
 }
 
-// podsOf returns the pods of a Deployment that are not terminating.
+// podsOf returns the Pods of a Deployment that are not terminating.
 func podsOf(ctx context.Context, deployment string) []corev1.Pod {
 	GinkgoHelper()
 	found := &appsv1.Deployment{}

@@ -17,11 +17,11 @@ limitations under the License.
 */
 
 // Package stories tests Sluice as users see it, from the installation by Flux to the uninstallation, on any cluster
-// with Flux. The stories use only the installed product: its pods, roles and policies, and the Flux CLI with the
+// with Flux. The stories use only the installed product: its Pods, roles and policies, and the Flux CLI with the
 // plugin.
 //
 // E2E_KUBECONFIG names the cluster. Without it, the cluster is a node of this machine. Use a cluster for tests: the
-// stories close gates, install and remove Sluice, and label flux-system so that its pods must meet the Pod Security
+// stories close gates, install and remove Sluice, and label flux-system so that its Pods must meet the Pod Security
 // Standard 'restricted'.
 package stories
 

@@ -65,8 +65,8 @@ const (
 type Evaluation struct {
 	// Open reports whether the gates allow new revisions, or the revision that was asked for.
 	Open bool
-	// Reason is one of AllGatesOpenReason, OneGateOpenReason, RevisionPassesReason, GateClosedReason, GateNotFoundReason,
-	// AccessDeniedReason.
+	// Reason is one of AllGatesOpenReason, OneGateOpenReason, RevisionPassesReason, GateClosedReason,
+	// GateNotFoundReason, AccessDeniedReason.
 	Reason string
 	// Message names the evaluated gates with their states, blocking gates first. Gates that don't fit into 10,000
 	// characters are counted instead.

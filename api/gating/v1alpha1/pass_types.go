@@ -45,9 +45,9 @@ type GatePassSpec struct {
 	// +required
 	GateRef meta.LocalObjectReference `json:"gateRef"`
 
-	// Revision that may pass: the whole revision of an artifact, such as 'main@sha1:<commit>', or its digest alone, such
-	// as 'sha1:<commit>'. A tag or branch alone does not match, but the version of a Helm chart does. It must not contain
-	// spaces.
+	// Revision that may pass: the whole revision of an artifact, such as 'main@sha1:<commit>', or its digest alone,
+	// such as 'sha1:<commit>'. A tag or branch alone does not match, but the version of a Helm chart does. It must not
+	// contain spaces.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=400
 	// +kubebuilder:validation:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S}]*$`
@@ -59,8 +59,8 @@ type GatePassSpec struct {
 	// +required
 	Expires metav1.Time `json:"expires"`
 
-	// GrantedBy is the user name of who grants the pass, as the API server reports it ('kubectl auth whoami'). Granting
-	// in the name of another user is denied.
+	// GrantedBy is the name of the user who grants the pass, as the API server reports it ('kubectl auth whoami').
+	// Granting in the name of another user is denied.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
@@ -112,12 +112,12 @@ type Passes struct {
 
 // PassInForce is a revision that may pass a gate.
 type PassInForce struct {
-	// Revision as in the GatePasses that grant it.
+	// Revision is the text in the GatePasses that grant it.
 	// +kubebuilder:validation:MaxLength=400
 	// +required
 	Revision string `json:"revision"`
 
-	// Expires is when fewer people than required still grant it.
+	// Expires is when passes of too few people are left.
 	// +required
 	Expires metav1.Time `json:"expires"`
 }
@@ -142,8 +142,8 @@ func (p *GatePass) IsInForce(now time.Time) bool {
 }
 
 // PassesInForce returns the revisions that enough different people let pass the gate at a time, at most 16: those that
-// were granted first. It depends on the text of the revision: a pass for a digest and one for a whole revision are not
-// for the same.
+// were granted first. Revisions are compared as text: a pass for a digest and one for the whole revision do not count
+// together.
 func PassesInForce(gate *Gate, passes []GatePass, now time.Time) []PassInForce {
 	type grants struct {
 		first metav1.Time

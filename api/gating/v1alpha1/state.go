@@ -39,8 +39,8 @@ type State struct {
 	// Until is when the gate opens or closes by itself. It is zero if it doesn't, or if that comes after too many
 	// windows.
 	Until time.Time
-	// Invalid is the error of an invalid window. It is nil if all are valid. A gate with an invalid window is
-	// closed, unless its override opens it.
+	// Invalid is the error of an invalid window. It is nil if all are valid. A gate with an invalid window is closed,
+	// unless its override opens it.
 	Invalid error
 }
 

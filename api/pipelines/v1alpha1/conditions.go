@@ -45,7 +45,7 @@ const (
 	WaitingForPreconditionsReason = "WaitingForPreconditions"
 	// PullRequestOpenReason means that a promotion waits for its pull request to be merged.
 	PullRequestOpenReason = "PullRequestOpen"
-	// PromotingReason means that a promotion is about to be attempted.
+	// PromotingReason means that a promotion is in progress or queued.
 	PromotingReason = "Promoting"
 	// PromotedReason means that a promotion succeeded and its environment does not run the revision yet.
 	PromotedReason = "Promoted"

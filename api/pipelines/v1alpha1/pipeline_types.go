@@ -417,8 +417,8 @@ type PipelineStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions of the Pipeline: 'Ready', 'Reconciling', 'Stalled', 'SharedSource', 'AlertMissing', 'PromotionPending' and
-	// 'Settled'.
+	// Conditions of the Pipeline: 'Ready', 'Reconciling', 'Stalled', 'SharedSource', 'AlertMissing', 'PromotionPending'
+	// and 'Settled'.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -75,7 +75,7 @@ func (r *SourceReconciler) annotate(ctx context.Context, obj *source.ExternalArt
 	return r.wakeGenerator(ctx, obj)
 }
 
-// notAnnotated reports that the annotations could not be written. There is nowhere else to write it than in an event.
+// notAnnotated reports that the annotations could not be written. Only an event can report it.
 func (r *SourceReconciler) notAnnotated(ctx context.Context, obj source.Source, gating *gating, err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return err
@@ -89,8 +89,8 @@ func (r *SourceReconciler) notAnnotated(ctx context.Context, obj source.Source, 
 	return err
 }
 
-// removeAnnotations removes the annotations from an ExternalArtifact that has no gates. If someone else owns them too, a
-// release leaves them, and they would count again once the same gates are named.
+// removeAnnotations removes the annotations from an ExternalArtifact that has no gates. If someone else owns them too,
+// a release leaves them, and they would count again once the same gates are named.
 func (r *SourceReconciler) removeAnnotations(ctx context.Context, obj source.Source) error {
 	if obj.GetAnnotations()[gatingv1.OpenForAnnotation] == "" && obj.GetAnnotations()[gatingv1.GatesOpenAnnotation] == "" {
 		return nil

@@ -45,7 +45,7 @@ import (
 )
 
 // source-controller without a volume loses its artifacts when it restarts, and does not fetch those of held sources
-// again. watchArtifacts notices that and sets the condition ArtifactLost, which records the revision and the digest. The
+// again. watchArtifacts notices that and sets the condition ArtifactLost, which records revision and digest. The
 // source is then released while its gates stay closed. The backstop lets source-controller publish nothing but the
 // recorded artifact. The source is held again when it is restored, when the source offers another artifact, or after
 // restoreTimeout.
@@ -66,7 +66,7 @@ const (
 	artifactCheck = 15 * time.Second
 	// artifactTimeout limits one check.
 	artifactTimeout = 5 * time.Second
-	// longestArtifact limits, in bytes, the address, revision and digest of an artifact. A server may reset the connection
+	// longestArtifact limits an artifact's address, revision and digest, in bytes. A server may reset the connection
 	// of a longer request, and a longer message may not fit into a condition.
 	longestArtifact = 2048
 	// restoreTimeout limits one attempt to restore an artifact.
@@ -238,7 +238,7 @@ func describeArtifact(obj source.Source) string {
 }
 
 // artifactAddress returns where source-controller serves the artifact of a source. Tenants may be able to write the
-// status, so the result is nil unless the host is one of ArtifactHosts and the path is the source's own, and the artifact
+// status, so the result is nil unless the host is one of ArtifactHosts, the path is the source's own, and the artifact
 // is one word in the message of ArtifactLost, from which the backstop reads it.
 func (r *SourceReconciler) artifactAddress(obj source.Source) *url.URL {
 	artifact := obj.Gated().Status.Artifact

@@ -51,7 +51,7 @@ func (r *SourceReconciler) removal(ctx context.Context, obj source.Source) gatin
 	case apierrors.IsNotFound(err):
 		evaluation.Message += fmt.Sprintf("; %s %s not found", kind, name)
 	case err != nil:
-		evaluation.Message += "; finding out who removed them failed: " + plaintext.Cut(err.Error(), longestError)
+		evaluation.Message += "; looking up who removed them failed: " + plaintext.Cut(err.Error(), longestError)
 	default:
 		evaluation.Message += "; " + lastWriter(lost.ManagedFields, heldSince(obj))
 	}

@@ -61,7 +61,7 @@ func (s *Server) Start(ctx context.Context) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.Addr)
 	if err != nil {
-		return fmt.Errorf("listening for questions about gates: %w", err)
+		return fmt.Errorf("listening for requests about gates: %w", err)
 	}
 	return s.serve(ctx, listener)
 }

@@ -51,8 +51,8 @@ const NotOpen = "-"
 
 // Claim is Sluice's ownership of a source's fields.
 type Claim struct {
-	// Suspend is the hold: Manager has set spec.suspend to true. An ExternalArtifact does not have that field. It is held
-	// while OpenFor is NotOpen or absent.
+	// Suspend is the hold: Manager has set spec.suspend to true. An ExternalArtifact does not have that field. It is
+	// held while OpenFor is NotOpen or absent.
 	Suspend bool
 	// Inherited is the value of InheritedGatesAnnotation.
 	Inherited string

@@ -48,7 +48,7 @@ func MayReadAlerts(ctx context.Context, kube client.Client, namespace string) (b
 			},
 		}}
 		if err := kube.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) {
-			return false, fmt.Errorf("asking whether Alerts may be read: %w", err)
+			return false, fmt.Errorf("checking whether Alerts may be read: %w", err)
 		}
 		if !review.Status.Allowed {
 			return false, nil

@@ -46,7 +46,7 @@ func TestMayReadAlerts(t *testing.T) {
 		{name: "both verbs are allowed", allowed: []string{"list", "watch"}, want: true},
 		{name: "one verb is allowed", allowed: []string{"list"}},
 		{name: "nobody may ask", err: apierrors.NewForbidden(schema.GroupResource{Resource: "selfsubjectaccessreviews"}, "", errors.New("not granted"))},
-		{name: "there is no answer", err: errors.New("timeout"), wantErr: "asking whether Alerts may be read: timeout"},
+		{name: "there is no answer", err: errors.New("timeout"), wantErr: "checking whether Alerts may be read: timeout"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)

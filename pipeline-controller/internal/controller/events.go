@@ -82,7 +82,7 @@ func (r *PipelineReconciler) tell(ctx context.Context, pipeline *pipelinesv1.Pip
 	status := pipeline.Status.Environments[env]
 	message := plaintext.Line(env + ": " + messageOf(status, record, as.stands))
 	if status.Promotion == record && status.WaitingApproval.Revision != "" {
-		message += fmt.Sprintf("; to approve: flux approve promotion %s --env %s --namespace %s", pipeline.Name, env, pipeline.Namespace)
+		message += fmt.Sprintf("; to approve: flux approve promotion %s --env %s -n %s", pipeline.Name, env, pipeline.Namespace)
 	}
 	r.Event(pipeline, eventType, as.reason, message)
 	for _, app := range r.applications(ctx, pipeline, env) {

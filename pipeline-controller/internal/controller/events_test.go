@@ -75,11 +75,11 @@ func TestEventsOnAPipeline(t *testing.T) {
 		want        string
 	}{
 		{"a promotion that waits for approval says how to approve it", nil, waits("v2 waits: waiting for approval", approval),
-			"Normal WaitingForPreconditions prod: v2 waits: waiting for approval; to approve: flux approve promotion app --env prod --namespace apps"},
+			"Normal WaitingForPreconditions prod: v2 waits: waiting for approval; to approve: flux approve promotion app --env prod -n apps"},
 		{"a promotion that waits for a gate alone does not", nil, waits("v2 waits: gate freeze is closed by jane", gates),
 			"Normal WaitingForPreconditions prod: v2 waits: gate freeze is closed by jane"},
 		{"a gate that closes while it waits is reported", waits("", approval), waits("v2 waits: gate freeze is closed by jane; waiting for approval", gates, approval),
-			"Normal WaitingForPreconditions prod: v2 waits: gate freeze is closed by jane; waiting for approval; to approve: flux approve promotion app --env prod --namespace apps"},
+			"Normal WaitingForPreconditions prod: v2 waits: gate freeze is closed by jane; waiting for approval; to approve: flux approve promotion app --env prod -n apps"},
 		{"a gate that opens is not", waits("", gates, approval), waits("v2 waits: waiting for approval", approval), ""},
 		{"a gate that closes while the pull request is open is reported", opened(""), opened("v2 waits for pull request; merge blocked: gate freeze is closed by jane", gates),
 			"Normal PullRequestOpen prod: v2 waits for pull request; merge blocked: gate freeze is closed by jane"},

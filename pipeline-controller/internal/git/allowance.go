@@ -87,7 +87,7 @@ func (a *allowance) spend(bytes int64) error {
 	return nil
 }
 
-// release releases the memory when nothing is held any more.
+// release releases the memory when nothing is held anymore.
 func (a *allowance) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -46,8 +46,8 @@ type Notifications struct {
 	Controller string
 }
 
-// Notify sends the promotion's event. The event was accepted if the status code is 2xx, or if the response says that
-// it had been accepted before.
+// Notify sends the promotion's event. The event was accepted if the status code is 2xx, or if the response says that it
+// had been accepted before.
 func (n *Notifications) Notify(ctx context.Context, promotion Promotion, confirm Confirm) plan.Outcome {
 	if err := promotion.validate(); err != nil {
 		return plan.Outcome{Err: err}

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command pause holds a pod's namespaces while its containers start and stop. It runs until it gets a signal. It reaps
-// no children, because pods here don't share a process namespace.
+// Command pause holds a Pod's namespaces while its containers start and stop. It runs until it gets a signal. It reaps
+// no children, because Pods here don't share a process namespace.
 package main
 
 import (

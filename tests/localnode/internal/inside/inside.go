@@ -107,7 +107,7 @@ func Run(path string) error {
 	return reap(running)
 }
 
-// serve starts the services for pods that this process provides.
+// serve starts the services for Pods that this process provides.
 func serve(config Config) error {
 	for _, relay := range config.Relays {
 		listener, err := relay.From.Listen()

@@ -31,7 +31,7 @@ func TestNames(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	services := newServices(Names{"notification-controller.flux-system.svc.cluster.local": netip.MustParseAddr("10.0.0.2")})
 	go lookup(services.find).serve(server)
-	// Controllers in pods use this resolver.
+	// Controllers in Pods use this resolver.
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", server.LocalAddr().String())
 	}}

@@ -34,7 +34,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// services forwards connections to the pods of Services, and resolves the names of Services, in place of kube-proxy and
+// services forwards connections to the Pods of Services, and resolves the names of Services, in place of kube-proxy and
 // CoreDNS. It needs no firewall, because all addresses of Services are addresses of the node.
 type services struct {
 	fixed Names
@@ -119,7 +119,7 @@ func namesOf(all []*corev1.Service) Names {
 	return names
 }
 
-// portsOf returns the TCP ports of Services with a selector, and the addresses of their ready pods.
+// portsOf returns the TCP ports of Services with a selector, and the addresses of their ready Pods.
 func portsOf(all []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) map[netip.AddrPort][]netip.AddrPort {
 	ports := map[netip.AddrPort][]netip.AddrPort{}
 	for _, service := range all {
@@ -188,7 +188,7 @@ func (s *services) dial(port *servicePort) (net.Conn, error) {
 	s.mu.Lock()
 	if len(port.endpoints) == 0 {
 		s.mu.Unlock()
-		return nil, fmt.Errorf("no pod is ready behind %s", port.listener.Addr())
+		return nil, fmt.Errorf("no Pod is ready behind %s", port.listener.Addr())
 	}
 	port.turn++
 	endpoint := port.endpoints[port.turn%len(port.endpoints)]

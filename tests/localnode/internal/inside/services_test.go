@@ -48,11 +48,11 @@ func TestPortsOf(t *testing.T) {
 		endpoints []*discoveryv1.EndpointSlice
 		ready     []netip.AddrPort
 	}{
-		{"a Service without pods has a port that leads nowhere", nil, nil},
-		{"a pod that is ready is an endpoint, at its own port", []*discoveryv1.EndpointSlice{slice("apps", "http", "10.244.0.7", true)}, []netip.AddrPort{netip.MustParseAddrPort("10.244.0.7:8080")}},
-		{"a pod that isn't ready is none", []*discoveryv1.EndpointSlice{slice("apps", "http", "10.244.0.7", false)}, nil},
-		{"a pod of a Service of that name elsewhere is none", []*discoveryv1.EndpointSlice{slice("other", "http", "10.244.0.7", true)}, nil},
-		{"another port of the pod is none", []*discoveryv1.EndpointSlice{slice("apps", "metrics", "10.244.0.7", true)}, nil},
+		{"a Service without Pods has a port that leads nowhere", nil, nil},
+		{"a Pod that is ready is an endpoint, at its own port", []*discoveryv1.EndpointSlice{slice("apps", "http", "10.244.0.7", true)}, []netip.AddrPort{netip.MustParseAddrPort("10.244.0.7:8080")}},
+		{"a Pod that isn't ready is none", []*discoveryv1.EndpointSlice{slice("apps", "http", "10.244.0.7", false)}, nil},
+		{"a Pod of a Service of that name elsewhere is none", []*discoveryv1.EndpointSlice{slice("other", "http", "10.244.0.7", true)}, nil},
+		{"another port of the Pod is none", []*discoveryv1.EndpointSlice{slice("apps", "metrics", "10.244.0.7", true)}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			NewWithT(t).Expect(portsOf([]*corev1.Service{service}, tt.endpoints)).To(Equal(map[netip.AddrPort][]netip.AddrPort{address: tt.ready}))
@@ -97,7 +97,7 @@ func TestServices(t *testing.T) {
 	g.Expect(found).To(Equal(address.Addr()))
 	g.Expect(call()).To(Equal("the pod"))
 	all.set(nil, map[netip.AddrPort][]netip.AddrPort{address: nil})
-	g.Expect(call()).To(BeEmpty(), "the connection ends, as no pod is ready")
+	g.Expect(call()).To(BeEmpty(), "the connection ends, as no Pod is ready")
 	all.set(nil, map[netip.AddrPort][]netip.AddrPort{address: {endpoint}})
 	g.Expect(call()).To(Equal("the pod"))
 	all.set(nil, nil)
