@@ -166,38 +166,8 @@ func (p *candidate) show(log logger) {
 	log.actionf("approving a promotion of pipeline %s in %s namespace", p.pipeline.Name, p.pipeline.Namespace)
 	log.detailf("environment", "%s", p.env)
 	log.detailf("revision", "%s → %s", describe.Running(p.pipeline, p.env), p.revision)
-	log.detailf("approvals", "%s", p.approvals())
-	log.detailf("also waits for", "%s", p.besides())
-}
-
-// approvals returns the number of approvals so far.
-func (p *candidate) approvals() string {
-	required, byHTTP := 0, ""
-	if promotion := p.pipeline.PromotionInto(p.pipeline.Environment(p.env)); promotion != nil {
-		required = promotion.RequiredApprovals()
-		if !promotion.CountsHTTP() {
-			byHTTP = "; approvals by HTTP don't count"
-		}
-	}
-	var approvers []string
-	if record := recordOf(p.pipeline, p.env); record != nil && record.Revision == p.revision {
-		approvers = record.Approvers
-	}
-	text := fmt.Sprintf("%d of %d", len(approvers), required)
-	if len(approvers) > 0 {
-		text += ", by " + strings.Join(approvers, ", ")
-	}
-	return text + byHTTP
-}
-
-// besides returns the other preconditions that the promotion waits for.
-func (p *candidate) besides() string {
-	if record := recordOf(p.pipeline, p.env); record != nil {
-		if unmet := why.Unmet(record); len(unmet) > 0 {
-			return strings.Join(unmet, "; ")
-		}
-	}
-	return "nothing else"
+	log.detailf("approvals", "%s", describe.Approvals(p.pipeline, p.env, p.revision))
+	log.detailf("also waits for", "%s", describe.Besides(p.pipeline, p.env))
 }
 
 // ask asks for confirmation at the terminal. It returns an error unless the user confirms.

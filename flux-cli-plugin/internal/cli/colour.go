@@ -22,6 +22,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // colour is a colour of a terminal. All have the same length, so cells of different colours are aligned.
@@ -40,7 +42,7 @@ var colourOf = map[string]colour{
 	"open": green, "closed": red, "missing": red, unknown: yellow,
 	"released": green, "held": yellow, "refused": red,
 	// Passes: "force" is the last word of "in force".
-	"force": green, pending: yellow, expired: red,
+	"force": green, describe.Pending: yellow, describe.Expired: red,
 	// Conditions.
 	"True": green, "False": red, "Unknown": yellow,
 	// Environments.

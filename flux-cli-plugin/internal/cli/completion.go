@@ -29,6 +29,7 @@ import (
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // completionTimeout is short because completion blocks the shell, and the cluster may be unreachable.
@@ -45,7 +46,7 @@ func (f *clusterFlags) completeGates(cmd *cobra.Command, args []string, toComple
 // completeMoreGates completes the gates of the namespace, with their state as description.
 func (f *clusterFlags) completeMoreGates(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return f.complete(cmd, args, toComplete, &gatingv1.GateList{}, func(obj client.Object) string {
-		return stateOf(obj.(*gatingv1.Gate), f.now())
+		return describe.GateState(obj.(*gatingv1.Gate), f.now())
 	})
 }
 

@@ -18,7 +18,6 @@ package cli
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,24 +53,4 @@ func (f *clusterFlags) readGate(ctx context.Context, cmd *cobra.Command, name st
 		return nil, nil, err
 	}
 	return kube, gates[0], nil
-}
-
-// stateOf returns the gate's state at a time in one word.
-func stateOf(gate *gatingv1.Gate, now time.Time) string {
-	if gate.StateAt(now).Closed {
-		return closing.state
-	}
-	return opening.state
-}
-
-// observed reports whether gate-controller has observed the current generation of the gate.
-func observed(gate *gatingv1.Gate) bool {
-	return gate.Status.ObservedGeneration >= gate.Generation && gate.Status.LastTransitionTime != nil
-}
-
-// upToDate reports whether gate-controller has observed the gate since its last change, also by a window or an
-// override.
-func upToDate(gate *gatingv1.Gate, now time.Time) bool {
-	next := gate.Status.NextTransitionTime
-	return observed(gate) && (next == nil || now.Before(next.Time))
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/spf13/cobra"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // gateCalendarCommand draws a month of one gate.
@@ -93,8 +94,6 @@ func (c *gateCalendarCommand) run(cmd *cobra.Command, args []string) error {
 
 const (
 	cell = 30 * time.Minute
-	// mostChanges of a month are drawn. The calendar of a gate that turns more often is cut off.
-	mostChanges = 3000
 
 	openCell, closedCell, mixedCell, skippedCell = "·", "█", "▒", " "
 )
@@ -109,64 +108,44 @@ func zoneName(zone *time.Location) string {
 
 // drawMonth draws the month that begins at a moment.
 func drawMonth(out io.Writer, gate *gatingv1.Gate, month time.Time) error {
-	m := monthOf(gate, month)
+	m := describe.MonthOf(gate, month)
 	lines := []string{
 		fmt.Sprintf("Gate/%s/%s in %s (%s)", gate.Namespace, gate.Name, month.Format("January 2006"), zoneName(month.Location())),
 		"        0     3     6     9     12    15    18    21",
 	}
-	for date := month; date.Before(m.end) && !date.After(m.known); date = date.AddDate(0, 0, 1) {
-		lines = append(lines, m.drawDay(date))
+	for date := month; date.Before(m.End) && !date.After(m.Known); date = date.AddDate(0, 0, 1) {
+		lines = append(lines, drawDay(m, date))
 	}
 	lines = append(lines, fmt.Sprintf("%s open   %s closed   %s both", openCell, closedCell, mixedCell))
-	if m.known.Before(m.end) {
+	if m.Known.Before(m.End) {
 		lines = append(lines, "the gate changes too often for more to be drawn")
 	}
-	if err := m.state.Invalid; err != nil {
+	if err := m.State.Invalid; err != nil {
 		lines = append(lines, err.Error())
 	}
 	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
 	return err
 }
 
-// drawnMonth is the state of a gate during a month.
-type drawnMonth struct {
-	// state is the state at the beginning, and changes are the changes after it.
-	state   gatingv1.State
-	changes []gatingv1.Change
-	end     time.Time
-	// known is up to when all changes are known.
-	known time.Time
-}
-
-func monthOf(gate *gatingv1.Gate, month time.Time) drawnMonth {
-	m := drawnMonth{state: gate.StateAt(month), end: month.AddDate(0, 1, 0)}
-	m.known = m.end
-	m.changes = gate.ChangesAfter(month, mostChanges)
-	if len(m.changes) == mostChanges && m.changes[mostChanges-1].At.Before(m.end) {
-		m.known = m.changes[mostChanges-1].At
-	}
-	return m
-}
-
-func (m *drawnMonth) drawDay(date time.Time) string {
+func drawDay(m *describe.Month, date time.Time) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%-8s", date.Format("Mon 2"))
 	for minutes := 0; minutes < 24*60; minutes += int(cell / time.Minute) {
 		start := time.Date(date.Year(), date.Month(), date.Day(), 0, minutes, 0, 0, date.Location())
-		line.WriteString(m.drawCell(start, minutes))
+		line.WriteString(drawCell(m, start, minutes))
 	}
-	if turns := m.turnsOn(date); turns != "" {
+	if turns := turnsOn(m, date); turns != "" {
 		line.WriteString("  " + turns)
 	}
 	return line.String()
 }
 
-func (m *drawnMonth) drawCell(start time.Time, minutes int) string {
-	closed := m.closedAt(start)
+func drawCell(m *describe.Month, start time.Time, minutes int) string {
+	closed := m.ClosedAt(start)
 	switch {
 	case start.Hour()*60+start.Minute() != minutes:
 		return skippedCell
-	case len(m.within(start, start.Add(cell))) > 0:
+	case len(m.Within(start, start.Add(cell))) > 0:
 		return mixedCell
 	case closed:
 		return closedCell
@@ -174,32 +153,10 @@ func (m *drawnMonth) drawCell(start time.Time, minutes int) string {
 	return openCell
 }
 
-func (m *drawnMonth) closedAt(t time.Time) bool {
-	closed := m.state.Closed
-	for _, change := range m.changes {
-		if change.At.After(t) {
-			break
-		}
-		closed = change.Closed
-	}
-	return closed
-}
-
-// within are the changes after the first moment and before the second one.
-func (m *drawnMonth) within(from, to time.Time) []gatingv1.Change {
-	var changes []gatingv1.Change
-	for _, change := range m.changes {
-		if change.At.After(from) && change.At.Before(to) {
-			changes = append(changes, change)
-		}
-	}
-	return changes
-}
-
 // turnsOn describes the changes on a day, as many as fit into a line.
-func (m *drawnMonth) turnsOn(date time.Time) string {
+func turnsOn(m *describe.Month, date time.Time) string {
 	var turns []string
-	for _, change := range m.within(date.Add(-1), date.AddDate(0, 0, 1)) {
+	for _, change := range m.Within(date.Add(-1), date.AddDate(0, 0, 1)) {
 		verb := "opens "
 		if change.Closed {
 			verb = "closes "
@@ -207,7 +164,7 @@ func (m *drawnMonth) turnsOn(date time.Time) string {
 		if len(turns) == 2 {
 			return strings.Join(append(turns, "…"), ", ")
 		}
-		turns = append(turns, verb+clockTime(change.At.In(date.Location())))
+		turns = append(turns, verb+describe.ClockTime(change.At.In(date.Location())))
 	}
 	return strings.Join(turns, ", ")
 }

@@ -18,11 +18,10 @@ package cli
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // changesShown is the number of future changes that are shown.
@@ -32,43 +31,9 @@ const changesShown = 5
 func changesOf(gate *gatingv1.Gate, changes []gatingv1.Change, reader *time.Location) tree {
 	shown := leaf("next changes")
 	for _, change := range changes {
-		at := change.At.In(reader)
-		line := shortTime(at)
-		for _, zone := range gate.TimeZones() {
-			if there := change.At.In(zone); there.Format(dayAndTime) != at.Format(dayAndTime) {
-				line += ", " + timeThere(there, at) + " in " + zone.String()
-			}
-		}
-		verb := "opens"
-		if change.Closed {
-			verb = "closes"
-		}
-		shown.add(leaf("%s", strings.TrimSpace(fmt.Sprintf("%s: %s %s", line, verb, change.Cause))))
+		shown.add(leaf("%s", describe.Change(gate, change, reader)))
 	}
 	return shown
-}
-
-const (
-	day        = "Mon 2006-01-02"
-	dayAndTime = "Mon 2006-01-02 15:04:05"
-)
-
-// shortTime has seconds only if they are not zero.
-func shortTime(t time.Time) string { return t.Format(day+" ") + clockTime(t) + t.Format(" MST") }
-
-func clockTime(t time.Time) string {
-	if t.Second() == 0 {
-		return t.Format("15:04")
-	}
-	return t.Format("15:04:05")
-}
-
-// timeThere names the day only if it is another one.
-func timeThere(there, here time.Time) string {
-	if there.Format(day) == here.Format(day) {
-		return clockTime(there)
-	}
-	return there.Format("Mon ") + clockTime(there)
 }
 
 // parseTime reads a time that a person has typed, in the zone where it has none.

@@ -26,6 +26,7 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/plaintext"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // gateCreateCommand creates one gate.
@@ -83,6 +84,6 @@ func (c *gateCreateCommand) run(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return fmt.Errorf("creating gate %s failed: %w", args[0], err)
 	}
-	log.successf("gate created; it is %s", stateOf(gate, c.cluster.now()))
+	log.successf("gate created; it is %s", describe.GateState(gate, c.cluster.now()))
 	return nil
 }

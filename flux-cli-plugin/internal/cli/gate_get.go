@@ -18,14 +18,13 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // gateGetCommand shows one gate.
@@ -80,15 +79,8 @@ func (c *gateGetCommand) run(cmd *cobra.Command, args []string) error {
 // treeOf returns a tree of the gate and the objects that refer to it.
 func treeOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate, now time.Time) (*tree, error) {
 	state := gate.StateAt(now)
-	shown := leaf("Gate/%s/%s: %s", gate.Namespace, gate.Name, state)
-	shown.state = stateOf(gate, now)
-	if upToDate(gate, now) {
-		since := gate.Status.LastTransitionTime
-		shown.line += fmt.Sprintf(" since %s (%s)", since.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(since.Time)))
-	}
-	if state.Reason != "" {
-		shown.line += ": " + state.Reason
-	}
+	shown := leaf("Gate/%s/%s: %s", gate.Namespace, gate.Name, describe.Gate(gate, now))
+	shown.state = describe.GateState(gate, now)
 	if by := state.By.String(); by != "" {
 		shown.add(leaf("turned by %s", by))
 	}

@@ -30,6 +30,8 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/source"
 )
 
 // gateListCommand lists gates.
@@ -92,15 +94,15 @@ func (c *gateListCommand) tableOf() *table {
 func (c *gateListCommand) add(found *table, name string, gate *gatingv1.Gate) {
 	now := c.cluster.now()
 	since, until, held, sources, pipelines := unknown, "", unknown, unknown, unknown
-	if upToDate(gate, now) {
+	if describe.UpToDate(gate, now) {
 		since = duration.HumanDuration(now.Sub(gate.Status.LastTransitionTime.Time))
 		held, sources, pipelines = fmt.Sprint(gate.Status.Held), fmt.Sprint(gate.Status.Sources), fmt.Sprint(gate.Status.Pipelines)
 	}
 	state := gate.StateAt(now)
 	if !state.Until.IsZero() {
-		until = shortTime(state.Until.In(now.Location()))
+		until = describe.Time(state.Until.In(now.Location()))
 	}
-	cells := []string{name, stateOf(gate, now), since, until, held, state.Reason}
+	cells := []string{name, describe.GateState(gate, now), since, until, held, state.Reason}
 	if c.output == wide {
 		cells = slices.Insert(cells, len(cells)-1, sources, pipelines, state.By.String())
 	}
@@ -156,8 +158,8 @@ func foreignGates(ctx context.Context, lister *lister) ([]client.ObjectKey, erro
 	}
 	var refs []gatingv1.GateReference
 	for i := range sources {
-		own, inherited := sources[i].references()
-		refs = slices.Concat(refs, refsOf(own), refsOf(inherited))
+		own, inherited := sources[i].References()
+		refs = slices.Concat(refs, source.Refs(own), source.Refs(inherited))
 	}
 	for i := range pipelines.Items {
 		refs = append(refs, pipelines.Items[i].GateReferences()...)

@@ -29,12 +29,7 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
-)
-
-// States of passes.
-const (
-	pending = "pending"
-	expired = "expired"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // gatePassesCommand lists passes.
@@ -100,39 +95,19 @@ func (c *gatePassesCommand) readPasses(ctx context.Context, kube client.Client, 
 			}
 			gates[key] = gate
 		}
-		c.add(found, pass, stateOfPass(pass, gates[key], passes.Items, c.cluster.now()))
+		c.add(found, pass, describe.PassState(pass, gates[key], passes.Items, c.cluster.now()))
 	}
 	return found, nil
 }
 
 // add adds a line for a pass.
 func (c *gatePassesCommand) add(found *table, pass *gatingv1.GatePass, state string) {
-	spec, expires := &pass.Spec, shortTime(pass.Spec.Expires.In(c.cluster.now().Location()))
+	spec, expires := &pass.Spec, describe.Time(pass.Spec.Expires.In(c.cluster.now().Location()))
 	cells := []string{spec.GateRef.Name, revision.Short(spec.Revision), expires, spec.GrantedBy, spec.Reason, state}
 	if c.output == wide {
 		cells = []string{spec.GateRef.Name, pass.Name, spec.Revision, expires, spec.GrantedBy, spec.Reason, state}
 	}
 	found.add(pass, nil, prefixed(c.all, pass.Namespace, cells...)...)
-}
-
-// stateOfPass returns the state of a pass in a few words. The gate is nil if it can't be read.
-func stateOfPass(pass *gatingv1.GatePass, gate *gatingv1.Gate, passes []gatingv1.GatePass, now time.Time) string {
-	switch {
-	case !pass.IsInForce(now):
-		return expired
-	case gate == nil:
-		return unknown
-	case !pass.Concerns(gate):
-		return "older than its gate"
-	}
-	passes = slices.DeleteFunc(slices.Clone(passes), func(other gatingv1.GatePass) bool { return !other.Concerns(gate) })
-	if by, required := len(granters(passes, pass.Spec.Revision, now)), gate.PassesRequired(); by < required {
-		return fmt.Sprintf("%d of %d", by, required)
-	}
-	if slices.ContainsFunc(gate.Passing(now), func(other gatingv1.PassInForce) bool { return other.Revision == pass.Spec.Revision }) {
-		return "in force"
-	}
-	return pending
 }
 
 // passesInForce shows the passes in force of the gate. Who granted them is only shown to users who may list passes.
@@ -147,7 +122,7 @@ func passesInForce(ctx context.Context, kube client.Client, gate *gatingv1.Gate,
 		return nil, err
 	}
 	for _, pass := range inForce {
-		line := fmt.Sprintf("%s until %s", revision.Short(pass.Revision), shortTime(pass.Expires.In(now.Location())))
+		line := fmt.Sprintf("%s until %s", revision.Short(pass.Revision), describe.Time(pass.Expires.In(now.Location())))
 		for i := range passes {
 			if granted := &passes[i]; granted.Spec.Revision == pass.Revision && granted.IsInForce(now) {
 				line += fmt.Sprintf(", by %s (%s)", granted.Spec.GrantedBy, granted.Spec.Reason)

@@ -25,7 +25,7 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
-	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // referrersOf returns a lister of the objects that may refer to the gate. It lists other namespaces only if the gate
@@ -44,7 +44,7 @@ func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gating
 	lister.warn(log)
 	shown := &tree{line: "sources"}
 	for i := range sources {
-		shown.add(leaf("%s: %s", &sources[i], sources[i].describe()))
+		shown.add(leaf("%s: %s", &sources[i], sources[i].Describe()))
 	}
 	status := &gate.Status
 	counted := fmt.Sprintf("%d of %s held", status.HeldSources(), many(status.Sources, "source"))
@@ -61,15 +61,15 @@ func pipelinesOf(ctx context.Context, kube client.Client, log logger, gate *gati
 	lister.warn(log)
 	shown := &tree{line: "promotions"}
 	for _, promotion := range promotions {
-		shown.add(leaf("%s: %s", promotion, heldByGates(promotion.pipeline, promotion.env)))
+		shown.add(leaf("%s: %s", promotion, describe.HeldByGates(promotion.pipeline, promotion.env)))
 	}
 	return lister.conclude(shown, gate, "no pipeline names it", many(gate.Status.HeldPromotions, "promotion")+" held"), nil
 }
 
 // sourcesNaming lists the sources that refer to the gate.
-func (l *lister) sourcesNaming(ctx context.Context, gate *gatingv1.Gate) ([]source, error) {
+func (l *lister) sourcesNaming(ctx context.Context, gate *gatingv1.Gate) ([]gatedSource, error) {
 	sources, err := l.sources(ctx)
-	return slices.DeleteFunc(sources, func(found source) bool { return !found.names(client.ObjectKeyFromObject(gate)) }), err
+	return slices.DeleteFunc(sources, func(found gatedSource) bool { return !found.Names(client.ObjectKeyFromObject(gate)) }), err
 }
 
 // gatedPromotion is the promotion into an environment that refers to a gate.
@@ -91,11 +91,8 @@ func (l *lister) promotionsNaming(ctx context.Context, gate *gatingv1.Gate) ([]g
 	var found []gatedPromotion
 	for i := range pipelines.Items {
 		pipeline := &pipelines.Items[i]
-		for env := range pipeline.PromotedEnvironments() {
-			promotion := pipeline.PromotionInto(env)
-			if promotion != nil && promotion.Gates.Name(client.ObjectKeyFromObject(gate), pipeline.Namespace) {
-				found = append(found, gatedPromotion{pipeline, env.Name})
-			}
+		for _, env := range describe.PromotionsNaming(pipeline, client.ObjectKeyFromObject(gate)) {
+			found = append(found, gatedPromotion{pipeline, env})
 		}
 	}
 	return found, nil
@@ -106,7 +103,7 @@ func (l *lister) promotionsNaming(ctx context.Context, gate *gatingv1.Gate) ([]g
 func (l *lister) conclude(shown *tree, gate *gatingv1.Gate, none, counted string) *tree {
 	denial := l.denial()
 	switch {
-	case denial != "" && observed(gate):
+	case denial != "" && describe.Observed(gate):
 		shown.add(leaf("%s; by the gate's status: %s", denial, counted))
 	case denial != "":
 		shown.add(leaf("%s", denial))
@@ -114,17 +111,6 @@ func (l *lister) conclude(shown *tree, gate *gatingv1.Gate, none, counted string
 		shown.line = none
 	}
 	return shown
-}
-
-// heldByGates reports in words whether the promotion waits for gates.
-func heldByGates(pipeline *pipelinesv1.Pipeline, env string) string {
-	if status := pipeline.Status.Environments[env]; status != nil && status.State == pipelinesv1.EnvironmentPromoted {
-		return status.Message // a gate may hold the environment's source
-	}
-	if unmet := pipeline.WaitsForGates(env); unmet != nil {
-		return fmt.Sprintf("%s waits: %s", revision.Short(recordOf(pipeline, env).Revision), unmet.Message)
-	}
-	return "does not wait"
 }
 
 // passesOf lists the passes of the gate, also those that have ended.

@@ -22,6 +22,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 func TestAPullRequestThatSluiceMergesWaitsForGates(t *testing.T) {
@@ -40,14 +41,14 @@ func TestAPullRequestThatSluiceMergesWaitsForGates(t *testing.T) {
 			pipeline := waiting(gated, created)
 			pipeline.Spec.Promotion.Strategy.PullRequest = &pipelinesv1.PullRequestPromotion{Merge: test.merge}
 			pipeline.Status.Environments["prod"].Promotion.State = test.state
-			NewWithT(t).Expect(heldByGates(pipeline, "prod")).To(Equal(test.want))
+			NewWithT(t).Expect(describe.HeldByGates(pipeline, "prod")).To(Equal(test.want))
 		})
 	}
 }
 
 func TestAPromotionWithAPullRequestDoesNotWaitForGates(t *testing.T) {
 	pipeline := waiting(gated, created)
-	NewWithT(t).Expect(heldByGates(pipeline, "prod")).To(Equal("does not wait"))
+	NewWithT(t).Expect(describe.HeldByGates(pipeline, "prod")).To(Equal("does not wait"))
 	pipeline.Status.Environments["prod"].Promotion.State = pipelinesv1.PromotionFailed
-	NewWithT(t).Expect(heldByGates(pipeline, "prod")).To(Equal("v1.2.3@sha1:cccccccc waits: gate change-freeze is closed (end of quarter)"))
+	NewWithT(t).Expect(describe.HeldByGates(pipeline, "prod")).To(Equal("v1.2.3@sha1:cccccccc waits: gate change-freeze is closed (end of quarter)"))
 }

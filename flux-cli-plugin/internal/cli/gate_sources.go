@@ -28,6 +28,7 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/source"
 )
 
 // gateSourcesCommand lists sources with their gates.
@@ -83,19 +84,19 @@ func (c *gateSourcesCommand) readSources(ctx context.Context, kube client.Client
 }
 
 // tableOf returns the sources that have gates, or that had gates when gate-controller last reconciled them.
-func (c *gateSourcesCommand) tableOf(kind string, sources []source) *table {
+func (c *gateSourcesCommand) tableOf(kind string, sources []gatedSource) *table {
 	shown := &table{
 		headings: prefixed(c.all, "NAMESPACE", "NAME", "GATES", "STATE", "SUSPENDED", "PUBLISHED", "MESSAGE"),
 		states:   []string{"STATE"},
 	}
 	for i := range sources {
 		found := &sources[i]
-		own, inherited := found.references()
-		condition := found.gatesOpen()
+		own, inherited := found.References()
+		condition := found.GatesOpen()
 		if own == nil && inherited == nil && condition == nil || kind != "" && !strings.EqualFold(kind, found.Kind) {
 			continue
 		}
-		message := notSeen
+		message := source.NotSeen
 		if condition != nil {
 			message = condition.Message
 		}
@@ -108,25 +109,13 @@ func (c *gateSourcesCommand) tableOf(kind string, sources []source) *table {
 // describeGates returns the gates of a source, and marks those inherited from its HelmRepository.
 func describeGates(own, inherited *gatingv1.GateReferences) string {
 	var parts []string
-	if text := describeReferences(own); text != "" {
+	if text := source.DescribeReferences(own); text != "" {
 		parts = append(parts, text)
 	}
-	if text := describeReferences(inherited); text != "" {
+	if text := source.DescribeReferences(inherited); text != "" {
 		parts = append(parts, "inherited "+text)
 	}
 	return strings.Join(parts, " and ")
-}
-
-func describeReferences(refs *gatingv1.GateReferences) string {
-	var names []string
-	for _, ref := range refsOf(refs) {
-		names = append(names, string(ref))
-	}
-	list := strings.Join(names, ",")
-	if len(names) > 1 && refs.Require == gatingv1.RequireOneOf {
-		return "oneOf " + list
-	}
-	return list
 }
 
 // gatedState returns the effect of the gates on a source in one word. A failure of gate-controller is shown as refused.

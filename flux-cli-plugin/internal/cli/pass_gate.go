@@ -32,6 +32,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
@@ -113,7 +114,7 @@ func (c *passCommand) run(cmd *cobra.Command, args []string) error {
 
 	log.actionf("granting a pass of gate %s in %s namespace", gate.Name, gate.Namespace)
 	log.detailf("revision", "%s", c.revision)
-	log.detailf("until", "%s", shortTime(pass.Spec.Expires.In(now.Location())))
+	log.detailf("until", "%s", describe.Time(pass.Spec.Expires.In(now.Location())))
 	found.show(log, c.revision)
 	if err := create(ctx, kube, log, c.cluster.verbose, pass); err != nil {
 		return fmt.Errorf("granting the pass failed: %w", err)
@@ -151,7 +152,7 @@ func (c *passCommand) parse() error {
 // showGrants prints who has granted the pass, if the gate asks for several people.
 func (c *passCommand) showGrants(log logger, found *referrers, pass *gatingv1.GatePass) {
 	passes, required := append(found.passes, *pass), found.gate.PassesRequired()
-	by := granters(passes, c.revision, c.cluster.now())
+	by := describe.Granters(passes, c.revision, c.cluster.now())
 	command := why.PassCommand(client.ObjectKeyFromObject(found.gate), c.revision)
 	switch {
 	case required == 1:
@@ -173,7 +174,7 @@ func (c *passCommand) showGrants(log logger, found *referrers, pass *gatingv1.Ga
 // referrers are the sources and promotions that refer to a gate, and the passes that were granted.
 type referrers struct {
 	gate       *gatingv1.Gate
-	sources    []source
+	sources    []gatedSource
 	promotions []gatedPromotion
 	passes     []gatingv1.GatePass
 	// passesDenied reports whether the passes could not be listed.
@@ -206,7 +207,7 @@ func readReferrers(ctx context.Context, kube client.Client, gate *gatingv1.Gate)
 // haveNamed reports whether a revision without a digest is a whole one: the version of a chart, or what a promotion's
 // spec.revision.expr returns.
 func (r *referrers) haveNamed(rev string) bool {
-	return slices.ContainsFunc(r.sources, func(found source) bool { return found.Kind == gatingv1.HelmChartKind }) ||
+	return slices.ContainsFunc(r.sources, func(found gatedSource) bool { return found.Kind == gatingv1.HelmChartKind }) ||
 		slices.ContainsFunc(r.promotions, func(promotion gatedPromotion) bool {
 			record := recordOf(promotion.pipeline, promotion.env)
 			return record != nil && record.Revision == rev
@@ -230,8 +231,8 @@ func (r *referrers) show(log logger, rev string) {
 }
 
 // passes says in words what the pass of a revision means for the source.
-func (s *source) passes(rev string, gate client.ObjectKey) string {
-	field, value := s.follows()
+func (s *gatedSource) passes(rev string, gate client.ObjectKey) string {
+	field, value := s.Follows()
 	text := "runs " + revision.Short(s.Status.Artifact.Revision)
 	if s.Status.Artifact.Revision == "" {
 		text = "has no artifact"
@@ -246,7 +247,7 @@ func (s *source) passes(rev string, gate client.ObjectKey) string {
 	case field != "":
 		text += fmt.Sprintf(", and gets this revision only if %s %s resolves to it", field, value)
 	}
-	if others := s.othersThan(gate); len(others) > 0 {
+	if others := s.OthersThan(gate); len(others) > 0 {
 		text += "; also needs " + strings.Join(others, ", ")
 	}
 	return text
@@ -257,20 +258,9 @@ func (p gatedPromotion) passes(rev string) string {
 	record := recordOf(p.pipeline, p.env)
 	switch {
 	case p.pipeline.WaitsForGates(p.env) == nil:
-		return heldByGates(p.pipeline, p.env)
+		return describe.HeldByGates(p.pipeline, p.env)
 	case revision.Names(rev, record.Revision):
 		return "waits to promote this revision"
 	}
 	return fmt.Sprintf("waits to promote %s, which stays held", revision.Short(record.Revision))
-}
-
-// granters returns who lets a revision pass the gate at a time.
-func granters(passes []gatingv1.GatePass, rev string, now time.Time) []string {
-	var granters []string
-	for i := range passes {
-		if pass := &passes[i]; pass.Spec.Revision == rev && pass.IsInForce(now) && !slices.Contains(granters, pass.Spec.GrantedBy) {
-			granters = append(granters, pass.Spec.GrantedBy)
-		}
-	}
-	return granters
 }

@@ -21,10 +21,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/spf13/cobra"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
@@ -91,15 +88,6 @@ func waitingRevision(pipeline *pipelinesv1.Pipeline, env string) string {
 		return status.WaitingApproval.Revision
 	}
 	return ""
-}
-
-// readiness returns the status and the message of the Ready condition.
-func readiness(pipeline *pipelinesv1.Pipeline) (status, message string) {
-	ready := apimeta.FindStatusCondition(pipeline.Status.Conditions, meta.ReadyCondition)
-	if ready == nil {
-		return string(metav1.ConditionUnknown), "pipeline-controller has not reconciled it yet"
-	}
-	return string(ready.Status), ready.Message
 }
 
 // pipelineCommand is the common part of the commands for a single pipeline.

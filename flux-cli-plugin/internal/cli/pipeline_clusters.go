@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 func newPipelineClustersCommand(cluster *clusterFlags) *cobra.Command {
@@ -78,7 +79,7 @@ func rowsOfClusters(pipelines []pipelinesv1.Pipeline) [][]string {
 	for name, of := range clusters {
 		row := []string{name, string(of.worst.ClusterReachable()), "", "", fmt.Sprint(of.count), ""}
 		if of.worst.ClusterReachable() != metav1.ConditionTrue {
-			row[2], row[3], row[5] = of.worst.Reason, timeOf(of.worst.Since), of.worst.Error
+			row[2], row[3], row[5] = of.worst.Reason, describe.Timestamp(of.worst.Since), of.worst.Error
 		}
 		rows = append(rows, row)
 	}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // inCluster returns a Pipeline with a single environment, which has these targets.
@@ -58,10 +59,10 @@ func TestPipelineClusters(t *testing.T) {
 			},
 			wantOut: `
 CLUSTER                          REACHABLE   REASON           SINCE                  TARGETS   MESSAGE
-GitopsCluster/flux-system/dead   False       Unreachable      ` + timeOf(at(-2*time.Hour)) + `   2         why it is Unreachable
-GitopsCluster/flux-system/new    Unknown     Connecting       ` + timeOf(at(0)) + `   1         why it is Connecting
+GitopsCluster/flux-system/dead   False       Unreachable      ` + describe.Timestamp(at(-2*time.Hour)) + `   2         why it is Unreachable
+GitopsCluster/flux-system/new    Unknown     Connecting       ` + describe.Timestamp(at(0)) + `   1         why it is Connecting
 GitopsCluster/flux-system/well   True        -                -                      2         -
-GitopsCluster/team/dead          False       SecretNotFound   ` + timeOf(at(0)) + `   2         why it is SecretNotFound
+GitopsCluster/team/dead          False       SecretNotFound   ` + describe.Timestamp(at(0)) + `   2         why it is SecretNotFound
 `,
 		},
 		{

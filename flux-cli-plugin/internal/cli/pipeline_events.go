@@ -19,18 +19,16 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // pipelineEventsCommand lists the events of pipelines.
@@ -84,12 +82,12 @@ func (c *pipelineEventsCommand) readEvents(ctx context.Context, kube client.Clie
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(events.Items, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
+	slices.SortStableFunc(events.Items, func(a, b corev1.Event) int { return describe.LastSeen(&a).Compare(describe.LastSeen(&b)) })
 
 	found := &table{headings: prefixed(c.all, "NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), states: []string{"TYPE"}}
 	for i := range events.Items {
 		if event := &events.Items[i]; c.selects(event) {
-			found.add(event, nil, prefixed(c.all, event.Namespace, c.age(event), event.Type, event.Reason,
+			found.add(event, nil, prefixed(c.all, event.Namespace, describe.EventAge(event, c.cluster.now()), event.Type, event.Reason,
 				event.InvolvedObject.Kind+"/"+event.InvolvedObject.Name, event.Message)...)
 		}
 	}
@@ -101,32 +99,4 @@ func (c *pipelineEventsCommand) selects(event *corev1.Event) bool {
 	group, _ := schema.ParseGroupVersion(event.InvolvedObject.APIVersion)
 	return group.Group == pipelinesv1.GroupVersion.Group &&
 		(len(c.types) == 0 || slices.ContainsFunc(c.types, func(name string) bool { return strings.EqualFold(name, event.Type) }))
-}
-
-// lastSeen returns the time of an event, of either API for events.
-func lastSeen(event *corev1.Event) time.Time {
-	switch {
-	case event.Series != nil:
-		return event.Series.LastObservedTime.Time
-	case !event.LastTimestamp.IsZero():
-		return event.LastTimestamp.Time
-	}
-	return event.EventTime.Time
-}
-
-// age returns how long ago the event was seen, and how often.
-func (c *pipelineEventsCommand) age(event *corev1.Event) string {
-	since := func(t time.Time) string { return duration.HumanDuration(c.cluster.now().Sub(t)) }
-	count := event.Count
-	if event.Series != nil {
-		count = event.Series.Count
-	}
-	if count < 2 {
-		return since(lastSeen(event))
-	}
-	first := event.EventTime.Time
-	if first.IsZero() {
-		first = event.FirstTimestamp.Time
-	}
-	return fmt.Sprintf("%s (x%d over %s)", since(lastSeen(event)), count, since(first))
 }

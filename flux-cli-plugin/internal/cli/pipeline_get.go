@@ -18,14 +18,13 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
-	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // pipelineGetCommand shows one pipeline.
@@ -64,7 +63,7 @@ func (c *pipelineGetCommand) get(cmd *cobra.Command, kube client.Client, pipelin
 
 // treeOfPipeline returns a tree of the pipeline and its environments.
 func treeOfPipeline(pipeline *pipelinesv1.Pipeline) *tree {
-	_, message := readiness(pipeline)
+	_, message := describe.Ready(pipeline)
 	shown := leaf("Pipeline/%s/%s: %s", pipeline.Namespace, pipeline.Name, message)
 	for _, env := range pipeline.Spec.Environments {
 		status := pipeline.Status.Environments[env.Name]
@@ -74,10 +73,10 @@ func treeOfPipeline(pipeline *pipelinesv1.Pipeline) *tree {
 		branch := leaf("%s", describeEnvironment(env.Name, status))
 		branch.state = string(status.State)
 		for i := range status.Targets {
-			branch.add(leaf("%s", describeTarget(&status.Targets[i])))
+			branch.add(leaf("%s", describe.Target(&status.Targets[i])))
 		}
 		if status.Promotion != nil {
-			last := leaf("promotion of %s: %s", revision.Short(status.Promotion.Revision), describePromotion(status.Promotion))
+			last := leaf("promotion of %s: %s", revision.Short(status.Promotion.Revision), describe.Promotion(status.Promotion))
 			last.state = string(status.Promotion.State)
 			branch.add(last)
 		}
@@ -91,43 +90,4 @@ func describeEnvironment(name string, status *pipelinesv1.EnvironmentStatus) str
 		return name
 	}
 	return fmt.Sprintf("%s: %s: %s", name, status.State, status.Message)
-}
-
-func describeTarget(target *pipelinesv1.TargetStatus) string {
-	app := target.ClusterAppRef
-	text := fmt.Sprintf("%s/%s/%s", app.Kind, target.Namespace, app.Name)
-	if app.ClusterRef != nil {
-		text += " in cluster " + app.ClusterRef.Name
-	}
-	text += ": "
-	if target.Revision == "" {
-		text += "no revision"
-	} else {
-		text += revision.Short(target.Revision)
-	}
-	if target.Ready {
-		return text + ", ready"
-	}
-	if target.Error == "" {
-		return text + ", not ready"
-	}
-	return text + ", not ready: " + target.Error
-}
-
-func describePromotion(record *pipelinesv1.PromotionRecord) string {
-	parts := []string{string(record.State)}
-	if record.Message != "" {
-		parts = append(parts, record.Message)
-	}
-	if url := why.PullRequestURL(record); url != "" && !strings.Contains(record.Message, url) {
-		parts = append(parts, "pull request "+url)
-	}
-	if len(record.Approvers) > 0 {
-		parts = append(parts, "approved by "+strings.Join(record.Approvers, ", "))
-	}
-	text := strings.Join(parts, ", ")
-	if record.LastError != "" {
-		text += ": " + record.LastError
-	}
-	return text
 }

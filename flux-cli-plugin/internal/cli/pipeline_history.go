@@ -17,8 +17,6 @@ limitations under the License.
 package cli
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -27,6 +25,7 @@ import (
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/why"
 )
 
@@ -57,7 +56,7 @@ func newPipelineHistoryCommand(cluster *clusterFlags) *cobra.Command {
 }
 
 func (c *pipelineHistoryCommand) history(cmd *cobra.Command, _ client.Client, pipeline *pipelinesv1.Pipeline) error {
-	environments := environmentsOf(pipeline)
+	environments := describe.Environments(pipeline)
 	if c.env != "" {
 		if !slices.Contains(environments, c.env) {
 			return checkEnvironment(pipeline, c.env)
@@ -69,7 +68,7 @@ func (c *pipelineHistoryCommand) history(cmd *cobra.Command, _ client.Client, pi
 		states:   []string{"STATE"},
 	}
 	for _, env := range environments {
-		for _, record := range recordsOf(pipeline.Status.Environments[env]) {
+		for _, record := range describe.Records(pipeline.Status.Environments[env]) {
 			found.add(nil, nil, historyRow(env, record)...)
 		}
 	}
@@ -80,46 +79,9 @@ func (c *pipelineHistoryCommand) history(cmd *cobra.Command, _ client.Client, pi
 	return c.cluster.printer(cmd).tables(c.noHeader).print(found)
 }
 
-// environmentsOf returns the environments of the spec in order, followed by those that are only in the status.
-func environmentsOf(pipeline *pipelinesv1.Pipeline) []string {
-	var names []string
-	for _, env := range pipeline.Spec.Environments {
-		names = append(names, env.Name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// recordsOf returns the promotions into an environment, newest first.
-func recordsOf(status *pipelinesv1.EnvironmentStatus) []pipelinesv1.PromotionRecord {
-	switch {
-	case status == nil:
-		return nil
-	case status.Promotion == nil:
-		return status.History
-	default:
-		return append([]pipelinesv1.PromotionRecord{*status.Promotion}, status.History...)
-	}
-}
-
 func historyRow(env string, record pipelinesv1.PromotionRecord) []string {
-	url, message := why.PullRequestURL(&record), record.Message
-	if url != "" {
-		// The URL has a column of its own.
-		message = strings.ReplaceAll(message, " "+url, "")
-	}
-	if record.LastError != "" {
-		message += ": " + record.LastError
-	}
-	if record.RollbackTime != nil {
-		message += fmt.Sprintf("; rolled back to %s at %s", revision.Short(record.RolledBackTo), timeOf(record.RollbackTime))
-	}
 	return []string{
-		env, revision.Short(record.Revision), string(record.State), timeOf(&record.StartTime), timeOf(record.CompletionTime),
-		strings.Join(record.Approvers, ", "), url, message,
+		env, revision.Short(record.Revision), string(record.State), describe.Timestamp(&record.StartTime), describe.Timestamp(record.CompletionTime),
+		strings.Join(record.Approvers, ", "), why.PullRequestURL(&record), describe.RecordMessage(&record),
 	}
 }

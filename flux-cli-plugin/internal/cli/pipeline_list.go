@@ -74,7 +74,7 @@ func (c *pipelineListCommand) tableOf(pipelines []pipelinesv1.Pipeline) *table {
 	found := &table{headings: prefixed(c.all, "NAMESPACE", "NAME", "REVISION", "SUSPENDED", "READY", "MESSAGE"), states: []string{"READY"}}
 	for i := range pipelines {
 		pipeline := &pipelines[i]
-		ready, message := readiness(pipeline)
+		ready, message := describe.Ready(pipeline)
 		suspended := "False"
 		if pipeline.Spec.Suspend {
 			suspended = "True"

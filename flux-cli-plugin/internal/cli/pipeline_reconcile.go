@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 // pipelinesCommand is the common part of the commands that change pipelines: they change all, and then wait for all.
@@ -104,7 +105,7 @@ func waitReconciled(ctx context.Context, kube client.Client, log logger, pipelin
 		// Another user's later request replaces this one.
 		handled = pipeline.Status.ObservedGeneration >= pipeline.Generation &&
 			pipeline.Status.LastHandledReconcileAt == pipeline.Annotations[meta.ReconcileRequestAnnotation]
-		status, message = readiness(pipeline)
+		status, message = describe.Ready(pipeline)
 		return handled && status != string(metav1.ConditionUnknown), nil
 	})
 	switch {

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/liggitt/tabwriter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,13 +126,6 @@ func prefixed(all bool, namespace string, columns ...string) []string {
 		return append([]string{namespace}, columns...)
 	}
 	return columns
-}
-
-func timeOf(at *metav1.Time) string {
-	if at == nil || at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339)
 }
 
 // tree is a line with child lines.

@@ -34,6 +34,7 @@ import (
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/plaintext"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/describe"
 )
 
 const pollInterval = 500 * time.Millisecond
@@ -172,7 +173,7 @@ func (c *turnCommand) turnIfNeeded(ctx context.Context, kube client.Client, log 
 func (c *turnCommand) follow(ctx context.Context, kube client.Client, log logger, gate *gatingv1.Gate) error {
 	name := gate.Name // a request that fails may clear the object
 	if err := c.waitFollowed(ctx, kube, gate); err != nil {
-		return fmt.Errorf("gate %s is %s, but %w", name, stateOf(gate, c.cluster.now()), err)
+		return fmt.Errorf("gate %s is %s, but %w", name, describe.GateState(gate, c.cluster.now()), err)
 	}
 	state := gate.StateAt(c.cluster.now())
 	state.By = gatingv1.Turner{} // the reader
