@@ -57,14 +57,15 @@ func To(scheme *runtime.Scheme, kubernetes, flux kuberecorder.EventRecorder) *An
 	return &Announcer{scheme: scheme, kubernetes: kubernetes, flux: flux, pending: make(chan struct{}, mostPending)}
 }
 
-// Event records an event about the last write of an object.
+// Event records an event about the last write of an object, and posts it.
 func (a *Announcer) Event(obj client.Object, eventType, reason, message string) {
-	a.EventOn(obj, obj, eventType, reason, message)
+	a.kubernetes.Event(obj, eventType, reason, message)
+	a.Post(obj, obj, eventType, reason, message)
 }
 
-// EventOn records an event on an object about the last write of another one. It is not posted if too many are pending.
-func (a *Announcer) EventOn(obj runtime.Object, written client.Object, eventType, reason, message string) {
-	a.kubernetes.Event(obj, eventType, reason, message)
+// Post posts an event on an object about the last write of another one, unless too many are pending. It does not record
+// it in Kubernetes, which would cost a request to the API server.
+func (a *Announcer) Post(obj runtime.Object, written client.Object, eventType, reason, message string) {
 	select {
 	case a.pending <- struct{}{}:
 	default:

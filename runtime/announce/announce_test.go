@@ -80,7 +80,7 @@ func TestNotificationControllerTellsEventsOfTwoWritesApart(t *testing.T) {
 		}, map[string]string{"apps/token": "7"}},
 		{"under the API group of the object that the event is on", func(a *Announcer) {
 			on := &corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", ResourceVersion: "1"}
-			a.EventOn(on, deployment, corev1.EventTypeNormal, "Held", "held")
+			a.Post(on, deployment, corev1.EventTypeNormal, "Held", "held")
 		}, map[string]string{"batch/token": "7"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

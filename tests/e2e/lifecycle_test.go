@@ -18,10 +18,7 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -269,45 +266,8 @@ spec: {interval: 2s, path: ./app, prune: true, targetNamespace: flux-system, sou
 	It("let an Alert report which gate closed and opened, and why", func(ctx SpecContext) {
 		g := newGroup(ctx, "alert", lines(up)[:1])
 		g.publish(ctx, 0)
-		type event struct {
-			InvolvedObject      struct{ Kind, Namespace, Name string }
-			Severity            string
-			Reason              string
-			Message             string
-			ReportingController string
-		}
-		// alertOf makes notification-controller post the events of an object, and returns them.
-		alertOf := func(name, kind, of string) <-chan event {
-			received := make(chan event, 100)
-			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				var posted event
-				if err := json.NewDecoder(r.Body).Decode(&posted); err != nil {
-					http.Error(w, err.Error(), http.StatusBadRequest)
-					return
-				}
-				received <- posted
-			}))
-			DeferCleanup(receiver.Close)
-			apply(ctx, `
-apiVersion: notification.toolkit.fluxcd.io/v1beta3
-kind: Provider
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {type: generic, address: '%[2]s'}
----
-apiVersion: notification.toolkit.fluxcd.io/v1beta3
-kind: Alert
-metadata: {name: %[1]s, namespace: flux-system}
-spec: {providerRef: {name: %[1]s}, eventSources: [{kind: %[3]s, name: %[4]s}]}
-`, name, receiver.URL, kind, of)
-			DeferCleanup(func(ctx SpecContext) {
-				for _, kind := range []string{"Alert", "Provider"} {
-					Expect(world.Client.Delete(ctx, object("notification.toolkit.fluxcd.io/v1beta3", kind, flux, name))).To(Succeed())
-				}
-			})
-			return received
-		}
-		received := alertOf("alert", sourcev1.GitRepositoryKind, g.upstreamOf(g.lines[0]))
-		ofGate := alertOf("alert-gate", gatingv1.GateKind, "alert")
+		received := alertOf(ctx, flux, "alert", sourcev1.GitRepositoryKind, g.upstreamOf(g.lines[0]))
+		ofGate := alertOf(ctx, flux, "alert-gate", gatingv1.GateKind, "alert")
 		closeGate := func(reason string) {
 			GinkgoHelper()
 			apply(ctx, "{apiVersion: gating.toolkit.fluxcd.io/v1alpha1, kind: Gate, metadata: {name: alert, namespace: flux-system, annotations: {gating.toolkit.fluxcd.io/reason: '%s'}}, spec: {closed: true}}", reason)

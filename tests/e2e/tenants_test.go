@@ -67,19 +67,17 @@ var _ = Describe("A target in another tenant's namespace", Ordered, func() {
 		}
 		return pipelinesv1.TargetStatus{}, err
 	}
-	// told returns the messages of the events of an object with a reason.
-	told := func(namespace, kind, reason string) func(context.Context) ([]string, error) {
-		return func(ctx context.Context) ([]string, error) {
-			var events corev1.EventList
-			err := world.Client.List(ctx, &events, client.InNamespace(namespace))
-			var messages []string
-			for _, event := range events.Items {
-				if event.InvolvedObject.Kind == kind && event.Reason == reason {
-					messages = append(messages, event.Message)
-				}
+	// abandoned returns the messages of events about abandoned promotions.
+	abandoned := func(ctx context.Context) ([]string, error) {
+		var events corev1.EventList
+		err := world.Client.List(ctx, &events, client.InNamespace(ours))
+		var messages []string
+		for _, event := range events.Items {
+			if event.InvolvedObject.Kind == pipelinesv1.PipelineKind && event.Reason == pipelinesv1.PromotionAbandonedReason {
+				messages = append(messages, event.Message)
 			}
-			return messages, err
 		}
+		return messages, err
 	}
 	allowFrom := func(ctx context.Context, tenant string) {
 		GinkgoHelper()
@@ -97,6 +95,7 @@ var _ = Describe("A target in another tenant's namespace", Ordered, func() {
 	beDenied := And(HaveField("Reason", "AccessDenied"), HaveField("Error", denied), HaveField("Revision", BeEmpty()),
 		HaveField("ReadyRevision", BeEmpty()), HaveField("Ready", false))
 	beRead := And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v1"), HaveField("Error", private))
+	var alerts <-chan alerted
 
 	BeforeAll(func(ctx SpecContext) {
 		github.AddToken(githost.Token{Value: "ghp_tenant", Login: "tenant"})
@@ -108,6 +107,7 @@ var _ = Describe("A target in another tenant's namespace", Ordered, func() {
 		}
 		says(ctx, ours, "v2", "True", "")
 		says(ctx, theirs, "v1", "True", "")
+		alerts = alertOf(ctx, theirs, "theirs", "Kustomization", "shop")
 		apply(ctx, `
 apiVersion: v1
 kind: Secret
@@ -130,7 +130,7 @@ spec:
 
 	It("is read by default, and gets events of promotions into it", func(ctx SpecContext) {
 		Eventually(ctx, prod).Should(And(HaveField("Revision", "v1"), HaveField("ReadyRevision", "v1")))
-		Eventually(ctx, told(theirs, "Kustomization", "PullRequestOpen")).Should(ContainElement(HavePrefix("pipeline tenant-ours/shop: prod: v2 waits for pull request ")))
+		Eventually(ctx, alerts).Should(Receive(And(HaveField("Reason", "PullRequestOpen"), HaveField("Message", HavePrefix("pipeline tenant-ours/shop: prod: v2 waits for pull request ")))))
 		says(ctx, theirs, "v1", "False", private)
 		Eventually(ctx, prod).Should(beRead)
 	})
@@ -154,8 +154,8 @@ spec:
 			Expect(github.ClosePullRequest(owner, "tenants", 1)).To(Succeed())
 			Expect(world.Client.Patch(ctx, pipeline.DeepCopy(), client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"look"}}}`, meta.ReconcileRequestAnnotation)))).To(Succeed())
-			Eventually(ctx, told(ours, "Pipeline", "PromotionAbandoned")).Should(HaveLen(1))
-			Consistently(ctx, told(theirs, "Kustomization", "PromotionAbandoned"), "2s").Should(BeEmpty())
+			Eventually(ctx, abandoned).Should(HaveLen(1))
+			Consistently(ctx, alerts, "2s").ShouldNot(Receive(HaveField("Reason", "PromotionAbandoned")))
 		})
 
 		It("is read only while its namespace has the Pipeline's in its label", func(ctx SpecContext) {

@@ -127,7 +127,7 @@ func collect(file *ast.File, reasons map[string]bool) {
 				reasons[strings.TrimSuffix(node.Sel.Name, suffix)] = true
 			}
 		case *ast.CallExpr:
-			if called, ok := node.Fun.(*ast.SelectorExpr); ok && (called.Sel.Name == "Event" || called.Sel.Name == "EventOn") {
+			if called, ok := node.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Event" {
 				// Of the literals, the messages are made from more than one word.
 				for _, argument := range node.Args {
 					addLiteral(argument, reasons)

@@ -35,13 +35,16 @@ import (
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
 
-// gateControllerUser is the API server's name for gate-controller.
-const gateControllerUser = "system:serviceaccount:" + localcluster.FluxNamespace + ":" + gateControllerName
+// The API server's names for our controllers.
+const (
+	gateControllerUser     = "system:serviceaccount:" + localcluster.FluxNamespace + ":" + gateControllerName
+	pipelineControllerUser = "system:serviceaccount:" + localcluster.FluxNamespace + ":" + pipelineControllerName
+)
 
 // sourceControllerUser is the API server's name for source-controller.
 const sourceControllerUser = "system:serviceaccount:" + localcluster.FluxNamespace + ":" + string(localcluster.SourceController)
 
-// auditPolicy logs all requests of gate-controller, all writes to objects that gate-controller writes, and all writes
+// auditPolicy logs all requests of our controllers, all writes to objects that gate-controller writes, and all writes
 // of source-controller to the status of sources. Leases are omitted, because they are always renewed.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
@@ -54,7 +57,7 @@ rules:
   verbs: [update, patch]
   resources: [{group: source.toolkit.fluxcd.io, resources: ["*/status"]}]
 - level: Metadata
-  users: ["` + gateControllerUser + `"]
+  users: ["` + gateControllerUser + `", "` + pipelineControllerUser + `"]
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
   resources:

@@ -170,8 +170,8 @@ func (f *fleet) each(ctx context.Context, do func(ctx context.Context, name stri
 	return group.Wait()
 }
 
-// revisionOf returns a revision as GitRepositories have them.
-func revisionOf(n int) string { return fmt.Sprintf("main@sha1:%040x", n) }
+// revisionOf returns a revision as GitRepositories have them. Messages show only the beginning of a commit.
+func revisionOf(n int) string { return fmt.Sprintf("main@sha1:%07x%033x", n, n) }
 
 // addApplications creates the Kustomizations of all Pipelines, settled on the first revision.
 func (f *fleet) addApplications(ctx context.Context) error {

@@ -84,6 +84,9 @@ func (r *PipelineReconciler) step(ctx context.Context, name types.NamespacedName
 	if err := r.Get(ctx, name, pipeline); err != nil || !pipeline.DeletionTimestamp.IsZero() {
 		return 0, client.IgnoreNotFound(err)
 	}
+	if r.written.isNewerThan(pipeline) {
+		return newsWait, nil
+	}
 	world, wait, err := r.observe(ctx, pipeline)
 	if err != nil || wait > 0 {
 		return wait, err
@@ -103,7 +106,7 @@ func (r *PipelineReconciler) step(ctx context.Context, name types.NamespacedName
 		return result.RequeueAfter, err
 	}
 	outcome := r.act(ctx, pipeline, world.Approvals, *next.Action)
-	if err := r.record(ctx, pipeline, *next.Action, outcome); err != nil {
+	if err := r.record(ctx, pipeline, world, *next.Action, outcome); err != nil {
 		return 0, err
 	}
 	if outcome.CalledOff() {
@@ -190,14 +193,19 @@ func (r *PipelineReconciler) confirm(
 // record writes the outcome of an action. The action has happened, so the write is retried until it succeeds, even if
 // the Pipeline has changed. If the outcome is lost nevertheless, for instance because the process dies, the next
 // attempt finds the pull request again.
-func (r *PipelineReconciler) record(ctx context.Context, pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) error {
+func (r *PipelineReconciler) record(
+	ctx context.Context, pipeline *pipelinesv1.Pipeline, world plan.World, action plan.Action, outcome plan.Outcome,
+) error {
 	// The outcome must be recorded even if the controller is stopping.
 	ctx = context.WithoutCancel(ctx)
-	planned := pipeline.UID
+	planned, claimed := pipeline.UID, pipeline.ResourceVersion
 	return retry.OnError(recordBackoff, worthRepeating, func() error {
 		changed := pipeline.DeepCopy()
 		if !plan.Record(changed, action, outcome, r.Now()) {
 			return nil
+		}
+		if action.Kind == plan.Notify && changed.ResourceVersion == claimed {
+			r.conclude(changed, world)
 		}
 		err := r.write(ctx, pipeline, changed.Status)
 		if apierrors.IsConflict(err) {
@@ -208,6 +216,16 @@ func (r *PipelineReconciler) record(ctx context.Context, pipeline *pipelinesv1.P
 		}
 		return err
 	})
+}
+
+// conclude plans the status of a Pipeline that has an outcome, from the world of the action, so the next reconcile need
+// not write it. If that plan is more than a status, it is left to the next reconcile. An action on a pull request has
+// changed that world.
+func (r *PipelineReconciler) conclude(pipeline *pipelinesv1.Pipeline, world plan.World) {
+	world.Pipeline, world.Now = pipeline, r.Now()
+	if next := plan.Next(world); next.Action == nil && len(r.choresFor(pipeline, world, next)) == 0 {
+		pipeline.Status = next.Status
+	}
 }
 
 // recordBackoff retries for about ten seconds.

@@ -43,9 +43,9 @@ var telling = map[pipelinesv1.PromotionState]struct {
 	pipelinesv1.PromotionFailed:     {pipelinesv1.PromotionFailedReason, pipelinesv1.EnvironmentFailed},
 }
 
-// announce reports every promotion that the status has moved on: in the log, in metrics, and in events on the Pipeline
-// and on the environment's applications. Flux's Alerts support Pipelines only with the component alert-kinds, but
-// existing Alerts for the applications include the latter events.
+// announce reports every promotion that the status has moved on: in the log, in metrics, in an event on the Pipeline,
+// and to notification-controller for the environment's applications too. Flux's Alerts support Pipelines only with the
+// component alert-kinds, but existing Alerts for the applications include the latter.
 func (r *PipelineReconciler) announce(ctx context.Context, pipeline *pipelinesv1.Pipeline, before pipelinesv1.PipelineStatus) {
 	for _, env := range slices.Sorted(maps.Keys(pipeline.Status.Environments)) {
 		old, now := before.Environments[env], pipeline.Status.Environments[env]
@@ -86,7 +86,7 @@ func (r *PipelineReconciler) tell(ctx context.Context, pipeline *pipelinesv1.Pip
 	}
 	r.Event(pipeline, eventType, as.reason, message)
 	for _, app := range r.applications(ctx, pipeline, env) {
-		r.EventOn(&app, pipeline, eventType, as.reason, fmt.Sprintf("pipeline %s/%s: %s", pipeline.Namespace, pipeline.Name, message))
+		r.Post(&app, pipeline, eventType, as.reason, fmt.Sprintf("pipeline %s/%s: %s", pipeline.Namespace, pipeline.Name, message))
 	}
 	ctrl.LoggerFrom(ctx).Info(message, "environment", env, "revision", record.Revision, "state", record.State)
 }

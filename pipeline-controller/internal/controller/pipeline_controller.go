@@ -120,8 +120,13 @@ type PipelineReconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	polls polls
+	polls   polls
+	written written
 }
+
+// newsWait is the time after which a Pipeline is reconciled that has changed but is old in the cache, if no event
+// triggers it earlier.
+const newsWait = time.Second
 
 // Reconcile writes the planned status. An action of the plan is run separately, in a task, after which the Pipeline is
 // reconciled again.
@@ -131,9 +136,13 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		if apierrors.IsNotFound(err) {
 			r.Targets.Forget(req.NamespacedName)
 			r.Actions.Cancel(req.String())
+			r.written.forget(req.NamespacedName)
 			forgetMeasures(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.written.isNewerThan(pipeline) {
+		return ctrl.Result{RequeueAfter: newsWait}, nil
 	}
 	if !pipeline.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, pipeline)
@@ -199,6 +208,7 @@ func (r *PipelineReconciler) write(ctx context.Context, pipeline *pipelinesv1.Pi
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	*pipeline = *changed
+	r.written.remember(pipeline)
 	r.announce(ctx, pipeline, before)
 	return nil
 }
@@ -206,7 +216,7 @@ func (r *PipelineReconciler) write(ctx context.Context, pipeline *pipelinesv1.Pi
 // conflictIsNews ignores a conflict: the change that caused it triggers a reconcile.
 func conflictIsNews(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+		return ctrl.Result{RequeueAfter: newsWait}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

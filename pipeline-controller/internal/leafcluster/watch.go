@@ -35,7 +35,8 @@ const (
 	// gatherTime delays reconciles to gather changes of a cluster: when it connects, the states of all its targets
 	// change at once.
 	gatherTime = 100 * time.Millisecond
-	// flickerTime is longer than Flux's controllers usually need to reconcile an unchanged application.
+	// flickerTime is how long an application still counts as ready after its Ready condition has become Unknown. It is
+	// longer than Flux's controllers usually need to reconcile an unchanged application.
 	flickerTime = 5 * time.Second
 )
 
@@ -69,6 +70,8 @@ type watch struct {
 	subscribers map[types.NamespacedName]map[subscriber]struct{}
 	// states of all objects in the namespace. Guarded by mu.
 	states map[types.NamespacedName]application.State
+	// flickering contains the times until which objects that are being reconciled still count as ready. Guarded by mu.
+	flickering map[types.NamespacedName]time.Time
 	// missing contains the times from which wanted objects are known not to exist. Guarded by mu.
 	missing map[types.NamespacedName]time.Time
 	// started is the start of the session, or of the watch in it. synced is true once it has listed. Guarded by mu.
@@ -83,7 +86,8 @@ type watch struct {
 }
 
 func newWatch(key watchKey, server *server, enqueue enqueue) *watch {
-	w := &watch{key: key, server: server, enqueue: enqueue, subscribers: map[types.NamespacedName]map[subscriber]struct{}{}}
+	w := &watch{key: key, server: server, enqueue: enqueue, subscribers: map[types.NamespacedName]map[subscriber]struct{}{},
+		states: map[types.NamespacedName]application.State{}, flickering: map[types.NamespacedName]time.Time{}}
 	w.restart()
 	return w
 }
@@ -127,7 +131,7 @@ func (w *watch) read(name types.NamespacedName) application.State {
 	if !w.synced {
 		return application.UnknownBecause(pipelinesv1.ConnectingReason, "waiting for the initial list of "+w.key.kind.Kind, w.started)
 	}
-	if state, ok := w.states[name]; ok {
+	if state, ok := w.shownLocked(name, now); ok {
 		return state
 	}
 	if w.missing == nil {
@@ -240,40 +244,60 @@ func (w *watch) notifyLocked() {
 	}
 }
 
-// changedLocked queues the Pipelines that are subscribed to an object. Flux's controllers set the Ready condition of an
-// application to Unknown at each interval, and to True again a moment later. If that is the only change, the Pipelines
-// are not queued during that moment.
-func (w *watch) changedLocked(name types.NamespacedName, before, now application.State) {
-	after := time.Duration(0)
-	if before.Ready && now.Reconciling && before.Revision == now.Revision {
-		after = flickerTime
-	}
+// changedLocked queues the Pipelines that are subscribed to an object.
+func (w *watch) changedLocked(name types.NamespacedName, after time.Duration) {
 	for s := range w.subscribers[name] {
 		w.enqueue(s.pipeline, after)
 	}
 }
 
+// shownLocked returns the state of an object that counts now, if the object exists.
+func (w *watch) shownLocked(name types.NamespacedName, now time.Time) (application.State, bool) {
+	state, known := w.states[name]
+	if now.Before(w.flickering[name]) {
+		state.Ready, state.Reconciling, state.Message = true, false, ""
+	}
+	return state, known
+}
+
+// setLocked stores an object that is new or has changed. Flux's controllers set the Ready condition of an application to
+// Unknown at each interval, and to True again a moment later. For flickerTime, that is no change.
+func (w *watch) setLocked(name types.NamespacedName, state application.State, now time.Time) {
+	before, known := w.shownLocked(name, now)
+	w.states[name] = state
+	delete(w.missing, name)
+	if !state.Reconciling || before.Revision != state.Revision {
+		delete(w.flickering, name)
+	} else if before.Ready && w.flickering[name].IsZero() {
+		w.flickering[name] = now.Add(flickerTime)
+		w.changedLocked(name, flickerTime)
+	}
+	if after, _ := w.shownLocked(name, now); !known || before != after {
+		w.changedLocked(name, 0)
+	}
+}
+
+// removeLocked removes a deleted object.
+func (w *watch) removeLocked(name types.NamespacedName) {
+	if _, known := w.states[name]; known {
+		delete(w.states, name)
+		delete(w.flickering, name)
+		w.changedLocked(name, 0)
+	}
+}
+
 // set stores an object that is new or has changed.
 func (w *watch) set(object *application.Object) {
-	name, now := object.Key(), w.kept(object)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before, known := w.states[name]
-	w.states[name] = now
-	delete(w.missing, name)
-	if !known || before != now {
-		w.changedLocked(name, before, now)
-	}
+	w.setLocked(object.Key(), w.kept(object), time.Now())
 }
 
 // remove removes a deleted object.
 func (w *watch) remove(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, known := w.states[name]; known {
-		delete(w.states, name)
-		w.changedLocked(name, application.State{}, application.State{})
-	}
+	w.removeLocked(name)
 }
 
 // replace stores all existing objects.
@@ -284,22 +308,17 @@ func (w *watch) replace(objects []*application.Object) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.states
+	now := time.Now()
 	// The cause that prevented the watch may persist.
-	w.states, w.synced = states, true
-	for name := range states {
-		delete(w.missing, name)
-	}
-	w.checkLocked(time.Now())
-	for name, now := range states {
-		if was, known := before[name]; !known || was != now {
-			w.changedLocked(name, was, now)
-		}
-	}
-	for name := range before {
+	w.synced = true
+	w.checkLocked(now)
+	for name := range w.states {
 		if _, still := states[name]; !still {
-			w.changedLocked(name, application.State{}, application.State{})
+			w.removeLocked(name)
 		}
+	}
+	for name, state := range states {
+		w.setLocked(name, state, now)
 	}
 }
 

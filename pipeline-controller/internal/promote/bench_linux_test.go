@@ -43,13 +43,14 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// A repository of 500 MB as the host packs it: manifests, some of which have markers, and other files that pack no
-// further.
+// A repository of 2 GB as the host packs it: manifests, some of which have markers, other files that pack no further, and
+// as many tags as in https://github.com/akuity/kargo/issues/5725, each of a commit of its own.
 const (
 	largeManifests = 45_000
-	largeOthers    = 5_000
+	largeOthers    = 20_500
 	largeOtherSize = 97_000
 	largeApps      = 500
+	largeTags      = 41_000
 )
 
 // largeHost is a Git host in a process of its own, so its memory is not counted.
@@ -115,7 +116,7 @@ func (h largeHost) git(b *testing.B, input func(io.Writer), args ...string) {
 	g.Expect(command.Wait()).To(Succeed())
 }
 
-// fill makes the repository's only commit.
+// fill creates the files in one commit, and the tags after it.
 func (h largeHost) fill(b *testing.B) {
 	b.Helper()
 	h.git(b, func(w io.Writer) {
@@ -132,6 +133,12 @@ func (h largeHost) fill(b *testing.B) {
 		for i := range largeOthers {
 			_, _ = random.Read(content) // it never fails
 			write(fmt.Sprintf("assets/%d/%d.bin", i%100, i), content)
+		}
+		for i := range largeTags {
+			tag := fmt.Sprintf("v0.0.%d", i)
+			fmt.Fprintf(w, "commit refs/heads/main\ncommitter A <a@example.com> %d +0000\ndata %d\n%s\n", 1767225601+i, len(tag), tag)
+			write("VERSION", []byte(tag))
+			fmt.Fprintf(w, "reset refs/tags/%s\nfrom refs/heads/main\n\n", tag)
 		}
 	}, "fast-import", "--quiet", "--force", "--depth=0")
 }
@@ -167,8 +174,8 @@ func promoteLarge(b *testing.B, pulls *PullRequests, url, rev string) string {
 	return outcome.PullRequest.Branch
 }
 
-// BenchmarkLargeRepository measures a first promotion in a repository of 500 MB and 50,000 files, the next one after
-// that was merged, and one that finds the base where it was.
+// BenchmarkLargeRepository measures a first promotion in a repository of 2 GB, 65,500 files and 41,000 tags, the next one
+// after that was merged, and one that finds the base where it was.
 func BenchmarkLargeRepository(b *testing.B) {
 	g := NewWithT(b)
 	host := startLargeHost(b)
