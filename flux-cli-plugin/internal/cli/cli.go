@@ -77,7 +77,7 @@ func isTerminal(stream any) bool {
 	return is
 }
 
-// newRoot returns the command that the program is by its name. What is about Sluice itself is no command of the verbs.
+// newRoot returns the root command for the name of the program: a verb, or all verbs and the commands about Sluice.
 func newRoot(name string, verbs, own []*cobra.Command) *cobra.Command {
 	for _, verb := range verbs {
 		if name == "flux-"+verb.Name() {
@@ -120,7 +120,7 @@ func newNounVerb(name, short, noun string, nouns ...*cobra.Command) *cobra.Comma
 	return verb
 }
 
-// maybeOneName is for lists.
+// maybeOneName allows one name or none, for lists.
 func maybeOneName(kind string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

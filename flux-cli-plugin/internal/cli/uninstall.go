@@ -58,7 +58,7 @@ var (
 type uninstallCommand struct {
 	cluster *clusterFlags
 	silent  bool
-	// Set when it runs.
+	// The command sets these when it runs.
 	kube client.Client
 	log  logger
 }
@@ -102,7 +102,7 @@ func (c *uninstallCommand) run(cmd *cobra.Command, _ []string) error {
 			return errors.New("nothing was uninstalled")
 		}
 	}
-	// Known only as long as there is something of Sluice.
+	// It can't be looked up once Sluice's objects are deleted.
 	installer, err := c.installer(ctx)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (c *uninstallCommand) installer(ctx context.Context) (client.ObjectKey, err
 	return client.ObjectKey{Namespace: labels[fluxKustomization+"namespace"], Name: labels[fluxKustomization+"name"]}, client.IgnoreNotFound(err)
 }
 
-// stopControllers scales the controllers to zero, in a way that Flux leaves alone.
+// stopControllers scales the controllers to zero, and makes Flux ignore them.
 func (c *uninstallCommand) stopControllers(ctx context.Context) error {
 	all, err := c.list(ctx, deployments, client.MatchingLabels{partOf: "sluice"})
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 	Behind Kind = "behind"
 	// Waiting: the promotion waits or is in progress.
 	Waiting Kind = "waiting"
-	// Failed: it takes a person to go on.
+	// Failed: a person must act.
 	Failed Kind = "failed"
 	// RolledBack: the environment ran the revision, and now runs another one.
 	RolledBack Kind = "rolled-back"
@@ -47,7 +47,7 @@ var Kinds = []Kind{Failed, RolledBack, Waiting, Behind, UnknownKind, Current}
 // Word returns the kind for readers.
 func (k Kind) Word() string { return strings.ReplaceAll(string(k), "-", " ") }
 
-// Sign returns a sign that tells the kind without colours.
+// Sign returns a sign that shows the kind without colours.
 func (k Kind) Sign() string { return signs[k] }
 
 var signs = map[Kind]string{

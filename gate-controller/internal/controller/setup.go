@@ -251,8 +251,8 @@ func specChanged() predicate.Predicate {
 	}}
 }
 
-// conditionsChanged passes updates of the conditions GatesOpen and RevisionPasses, which are restored if someone else
-// writes them. The messages of failures are ignored: each attempt may word them differently, and would trigger the next
+// conditionsChanged passes updates of the conditions of gate-controller, which are restored if someone else writes
+// them. The messages of failures are ignored: each attempt may word them differently, and would trigger the next
 // attempt at once.
 func conditionsChanged() predicate.Predicate {
 	told := func(obj client.Object) (told [len(ownConditions)]metav1.Condition) {

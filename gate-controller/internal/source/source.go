@@ -123,8 +123,8 @@ type Reference struct {
 	Name       string `json:"name"`
 }
 
-// Status is the part of a source's status that gate-controller reads. It writes only the conditions GatesOpen and
-// RevisionPasses.
+// Status is the part of a source's status that gate-controller reads. It writes only the conditions GatesOpen,
+// RevisionPasses and ArtifactLost.
 type Status struct {
 	ObservedGeneration     int64              `json:"observedGeneration,omitempty"`
 	LastHandledReconcileAt string             `json:"lastHandledReconcileAt,omitempty"`
