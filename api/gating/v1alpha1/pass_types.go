@@ -33,9 +33,9 @@ const (
 	// PassVerb is the RBAC verb on a Gate that users need to let a revision pass it.
 	PassVerb = "pass"
 
-	// maxPasses is how many revisions can pass a gate at the same time. They fit into a condition of 32,768 bytes, even
+	// MaxPasses is how many revisions can pass a gate at the same time. They fit into a condition of 32,768 bytes, even
 	// with the longest revisions.
-	maxPasses = 16
+	MaxPasses = 16
 )
 
 // GatePassSpec defines which revision may pass which gate, until when, and by whom that is granted. It is immutable.
@@ -141,6 +141,18 @@ func (p *GatePass) IsInForce(now time.Time) bool {
 	return p.DeletionTimestamp.IsZero() && now.Before(p.Spec.Expires.Time)
 }
 
+// Granters returns the people who let a revision pass the gate at a time, in the order of the passes. Each is listed once.
+func (g *Gate) Granters(passes []GatePass, revision string, now time.Time) []string {
+	var people []string
+	for i := range passes {
+		pass := &passes[i]
+		if pass.Spec.Revision == revision && pass.Concerns(g) && pass.IsInForce(now) && !slices.Contains(people, pass.Spec.GrantedBy) {
+			people = append(people, pass.Spec.GrantedBy)
+		}
+	}
+	return people
+}
+
 // PassesInForce returns the revisions that enough different people let pass the gate at a time, at most 16: those that
 // were granted first. Revisions are compared as text: a pass for a digest and one for the whole revision do not count
 // together.
@@ -175,7 +187,7 @@ func PassesInForce(gate *Gate, passes []GatePass, now time.Time) []PassInForce {
 		return cmp.Or(granted[a].first.Compare(granted[b].first.Time), cmp.Compare(a, b))
 	})
 	var inForce []PassInForce
-	for _, revision := range revisions[:min(len(revisions), maxPasses)] {
+	for _, revision := range revisions[:min(len(revisions), MaxPasses)] {
 		ends := slices.SortedFunc(maps.Values(granted[revision].until), func(a, b time.Time) int { return b.Compare(a) })
 		inForce = append(inForce, PassInForce{Revision: revision, Expires: metav1.NewTime(ends[required-1])})
 	}

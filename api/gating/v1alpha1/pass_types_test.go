@@ -59,8 +59,8 @@ func TestPassesInForce(t *testing.T) {
 		return passes
 	}
 	var granted []PassInForce
-	for i := range maxPasses {
-		granted = append(granted, PassInForce{fmt.Sprintf("1.0.%d", maxPasses+4-i), in(2)})
+	for i := range MaxPasses {
+		granted = append(granted, PassInForce{fmt.Sprintf("1.0.%d", MaxPasses+4-i), in(2)})
 	}
 
 	for _, tt := range []struct {
@@ -94,7 +94,7 @@ func TestPassesInForce(t *testing.T) {
 		{name: "an expired pass of the second person does not count", required: 2, passes: []GatePass{pass(fix, "ann", in(2)), pass(fix, "bob", in(-1))}},
 		{name: "several revisions may pass, in the order of their names if granted at the same time",
 			passes: []GatePass{pass(newer, "ann", in(2)), pass(fix, "ann", in(3))}, want: []PassInForce{{fix, in(3)}, {newer, in(2)}}},
-		{name: "sixteen revisions may pass, those that were granted first", passes: many(maxPasses + 5), want: granted},
+		{name: "sixteen revisions may pass, those that were granted first", passes: many(MaxPasses + 5), want: granted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gate := &Gate{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "freeze", CreationTimestamp: in(-2)}}
@@ -104,6 +104,17 @@ func TestPassesInForce(t *testing.T) {
 			NewWithT(t).Expect(PassesInForce(gate, tt.passes, noon)).To(Equal(tt.want))
 		})
 	}
+}
+
+func TestGranters(t *testing.T) {
+	gate := &Gate{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "freeze"}}
+	passes := []GatePass{
+		pass(fix, "eve", in(2)), pass(fix, "ann", in(2)), pass(fix, "eve", in(3)),
+		pass(newer, "bob", in(2)), pass(fix, "dan", in(0)), changed(pass(fix, "pat", in(2)), func(p *GatePass) { p.Spec.GateRef.Name = "other" }),
+	}
+	g := NewWithT(t)
+	g.Expect(gate.Granters(passes, fix, noon)).To(Equal([]string{"eve", "ann"}))
+	g.Expect(gate.Granters(passes, "v1", noon)).To(BeEmpty())
 }
 
 func TestEvaluateRevision(t *testing.T) {

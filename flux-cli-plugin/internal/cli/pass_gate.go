@@ -97,7 +97,11 @@ func (c *passCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if revision.Digest(c.revision) == "" && len(found.denied) == 0 && !found.haveNamed(c.revision) {
+	switch {
+	case revision.Digest(c.revision) != "" || len(found.denied) > 0 || found.haveNamed(c.revision):
+	case shortCommit.MatchString(c.revision):
+		return c.abbreviated()
+	default:
 		return fmt.Errorf("--revision %[1]s has no digest: a branch or tag can move, so name the commit or digest, such as %[1]s@sha1:… or sha1:…", c.revision)
 	}
 	by, err := ownName(ctx, kube)
@@ -125,7 +129,11 @@ func (c *passCommand) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-var wholeCommit = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var (
+	wholeCommit = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	// shortCommit matches what Git prints of a commit.
+	shortCommit = regexp.MustCompile(`^[0-9a-f]{4,39}$`)
+)
 
 // digits is the length of the hex digests of each algorithm.
 var digits = map[string]int{"sha1": 40, "sha256": 64, "sha384": 96, "sha512": 128, "blake3": 64}
@@ -144,15 +152,19 @@ func (c *passCommand) parse() error {
 	case wholeCommit.MatchString(c.revision):
 		c.revision = "sha1:" + c.revision
 	case len(hex) != digits[algorithm]:
-		return fmt.Errorf("--revision %s is abbreviated: name the whole commit or digest", c.revision)
+		return c.abbreviated()
 	}
 	return nil
+}
+
+func (c *passCommand) abbreviated() error {
+	return fmt.Errorf("--revision %s is abbreviated: name the whole commit or digest", c.revision)
 }
 
 // showGrants prints who has granted the pass, if the gate asks for several people.
 func (c *passCommand) showGrants(log logger, found *referrers, pass *gatingv1.GatePass) {
 	passes, required := append(found.passes, *pass), found.gate.PassesRequired()
-	by := describe.Granters(passes, c.revision, c.cluster.now())
+	by := found.gate.Granters(passes, c.revision, c.cluster.now())
 	command := why.PassCommand(client.ObjectKeyFromObject(found.gate), c.revision)
 	switch {
 	case required == 1:
@@ -232,6 +244,10 @@ func (r *referrers) show(log logger, rev string) {
 
 // passes says in words what the pass of a revision means for the source.
 func (s *gatedSource) passes(rev string, gate client.ObjectKey) string {
+	switch s.Kind {
+	case gatingv1.ExternalArtifactKind, gatingv1.ImageUpdateAutomationKind:
+		return "stays held: passes do not apply to kind " + s.Kind
+	}
 	field, value := s.Follows()
 	text := "runs " + revision.Short(s.Status.Artifact.Revision)
 	if s.Status.Artifact.Revision == "" {

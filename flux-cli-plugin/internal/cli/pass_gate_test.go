@@ -24,6 +24,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
@@ -41,6 +42,14 @@ func passBy(by, rev string, expires time.Duration) *gatingv1.GatePass {
 	pass := &gatingv1.GatePass{Spec: gatingv1.GatePassSpec{Revision: rev, Expires: *at(expires), GrantedBy: by, Reason: "INC-4711"}}
 	pass.Namespace, pass.Name, pass.Spec.GateRef.Name = "flux-system", "change-freeze-"+by, "change-freeze"
 	return pass
+}
+
+// imageUpdates returns an ImageUpdateAutomation with the gate change-freeze.
+func imageUpdates(t *testing.T) client.Object {
+	t.Helper()
+	automation := sourceOf(t, `{kind: ImageUpdateAutomation, metadata: {namespace: flux-system, name: app, annotations: {gating.toolkit.fluxcd.io/gates: change-freeze}}}`, "")
+	automation.(*unstructured.Unstructured).SetAPIVersion(gatingv1.ImageGroupVersion.String())
+	return automation
 }
 
 func TestPassGate(t *testing.T) {
@@ -200,10 +209,31 @@ func TestPassGate(t *testing.T) {
 ` + revoke,
 		},
 		{
+			name:    "what no pass applies to is told",
+			command: "flux-pass gate change-freeze --reason INC-4711 --revision " + fix,
+			objects: []client.Object{
+				closedGate,
+				sourceOf(t, `{kind: ExternalArtifact, metadata: {namespace: flux-system, name: prod, annotations: {gating.toolkit.fluxcd.io/gates: change-freeze}}}`, ""),
+				imageUpdates(t),
+			},
+			wantRevision: fix,
+			wantExpires:  2 * time.Hour,
+			want: start + "  revision:       " + fix + "\n" + until + `  source:         ExternalArtifact/flux-system/prod: stays held: passes do not apply to kind ExternalArtifact
+  source:         ImageUpdateAutomation/flux-system/app: stays held: passes do not apply to kind ImageUpdateAutomation
+✔ pass granted by ada
+` + revoke,
+		},
+		{
 			name:    "a branch or tag alone is refused",
 			command: "flux-pass gate change-freeze --reason INC-4711 --revision main",
 			objects: []client.Object{closedGate, onMain("")},
 			wantErr: "--revision main has no digest: a branch or tag can move, so name the commit or digest, such as main@sha1:… or sha1:…",
+		},
+		{
+			name:    "a commit as Git abbreviates it is refused",
+			command: "flux-pass gate change-freeze --reason INC-4711 --revision 2e5d000",
+			objects: []client.Object{closedGate, onMain("")},
+			wantErr: "--revision 2e5d000 is abbreviated: name the whole commit or digest",
 		},
 		{
 			name:    "an abbreviated commit is refused",

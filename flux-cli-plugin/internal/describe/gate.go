@@ -101,23 +101,11 @@ func PassState(pass *gatingv1.GatePass, gate *gatingv1.Gate, passes []gatingv1.G
 	case !pass.Concerns(gate):
 		return "older than its gate"
 	}
-	passes = slices.DeleteFunc(slices.Clone(passes), func(other gatingv1.GatePass) bool { return !other.Concerns(gate) })
-	if by, required := len(Granters(passes, pass.Spec.Revision, now)), gate.PassesRequired(); by < required {
+	if by, required := len(gate.Granters(passes, pass.Spec.Revision, now)), gate.PassesRequired(); by < required {
 		return fmt.Sprintf("%d of %d", by, required)
 	}
 	if slices.ContainsFunc(gate.Passing(now), func(other gatingv1.PassInForce) bool { return other.Revision == pass.Spec.Revision }) {
 		return "in force"
 	}
 	return Pending
-}
-
-// Granters returns who lets a revision pass the gate at a time.
-func Granters(passes []gatingv1.GatePass, rev string, now time.Time) []string {
-	var granters []string
-	for i := range passes {
-		if pass := &passes[i]; pass.Spec.Revision == rev && pass.IsInForce(now) && !slices.Contains(granters, pass.Spec.GrantedBy) {
-			granters = append(granters, pass.Spec.GrantedBy)
-		}
-	}
-	return granters
 }

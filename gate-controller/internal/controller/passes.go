@@ -75,13 +75,23 @@ func (r *GateReconciler) announcePasses(before, gate *gatingv1.Gate, granted []g
 	}
 	for _, pass := range before.Status.Passes {
 		if !lets(gate, pass.Revision) {
-			why := "revoked"
-			if !r.Now().Before(pass.Expires.Time) {
-				why = "expired"
-			}
-			r.Event(gate, corev1.EventTypeNormal, gatingv1.RevisionPassesReason, fmt.Sprintf("no longer lets %s pass: %s", pass.Revision, why))
+			r.Event(gate, corev1.EventTypeNormal, gatingv1.RevisionPassesReason,
+				fmt.Sprintf("no longer lets %s pass: %s", pass.Revision, describeEnd(pass, gate, granted, r.Now())))
 		}
 	}
+}
+
+// describeEnd says why a revision no longer passes the gate.
+func describeEnd(pass gatingv1.PassInForce, gate *gatingv1.Gate, granted []gatingv1.GatePass, now time.Time) string {
+	switch people := len(gate.Granters(granted, pass.Revision, now)); {
+	case !now.Before(pass.Expires.Time):
+		return "expired"
+	case people == 0:
+		return "revoked"
+	case people < gate.PassesRequired():
+		return fmt.Sprintf("%d of %d people grant it", people, gate.PassesRequired())
+	}
+	return fmt.Sprintf("%d others were granted before it", gatingv1.MaxPasses)
 }
 
 // lets reports whether the status of a gate lets a revision pass.
@@ -103,7 +113,8 @@ func describeGrants(granted []gatingv1.GatePass, rev string, gate *gatingv1.Gate
 }
 
 // passing returns the candidates that may pass gates which are not open, each until something may change that, at the
-// latest at nextChange. evaluate evaluates the gates for a revision.
+// latest at nextChange. evaluate evaluates the gates for a revision. Several gates may let more revisions pass than one
+// may, but the message of the condition RevisionPasses has room for those of one.
 func passing(evaluate func(rev string) gatingv1.Evaluation, candidates []string, nextChange time.Time) []gatingv1.PassInForce {
 	slices.Sort(candidates)
 	var passes []gatingv1.PassInForce
@@ -112,7 +123,7 @@ func passing(evaluate func(rev string) gatingv1.Evaluation, candidates []string,
 			passes = append(passes, gatingv1.PassInForce{Revision: rev, Expires: metav1.NewTime(earlier(evaluation.NextChange, nextChange))})
 		}
 	}
-	return passes[:min(len(passes), mostPassing)]
+	return passes[:min(len(passes), gatingv1.MaxPasses)]
 }
 
 // candidates returns the revisions that may pass fixed gates, at most mostCandidates, those of the first closed gate
@@ -162,10 +173,7 @@ func fixed(found gatingv1.Found, now time.Time) gatingv1.Found {
 }
 
 // mostCandidates limits what is evaluated: the passes of one gate, and as many that name their revisions in full.
-const mostCandidates = 2 * mostPassing
-
-// mostPassing limits the message of the condition RevisionPasses, which several gates may make longer, to 32,768 bytes.
-const mostPassing = 16
+const mostCandidates = 2 * gatingv1.MaxPasses
 
 func isPublished(obj source.Source, asked string) bool {
 	artifact := obj.Gated().Status.Artifact

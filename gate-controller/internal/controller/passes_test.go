@@ -27,11 +27,13 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kuberecorder "k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
+	"github.com/sluice-toolkit/sluice/runtime/announce"
 )
 
 // passed returns a closed gate that lets a revision pass until an hour after noon.
@@ -211,4 +213,34 @@ func TestNoRevisionPassesForAnImageUpdateAutomation(t *testing.T) {
 	w := newWorld(t, passed("freeze", "1.2.3"), automation)
 	w.now = func() time.Time { return noon }
 	w.Expect(hold.On(w.reconcile(t, automation)).Suspend).To(BeTrue(), "no backstop keeps it from committing other revisions")
+}
+
+func TestTheEndOfAPassIsToldWithItsCause(t *testing.T) {
+	grant := func(revision, by string) gatingv1.GatePass {
+		pass := gatingv1.GatePass{Spec: gatingv1.GatePassSpec{Revision: revision, GrantedBy: by, Expires: metav1.NewTime(noon.Add(time.Hour))}}
+		pass.Namespace, pass.Spec.GateRef.Name = "default", "freeze"
+		return pass
+	}
+	for _, test := range []struct {
+		name     string
+		now      time.Time
+		required int32
+		granted  []gatingv1.GatePass
+		want     string
+	}{
+		{"it expired", noon.Add(time.Hour), 1, []gatingv1.GatePass{grant("1.2.3", "ann")}, "expired"},
+		{"it was deleted", noon, 1, []gatingv1.GatePass{grant("1.2.4", "ann")}, "revoked"},
+		{"more people are required now, or one of them has revoked theirs", noon, 2, []gatingv1.GatePass{grant("1.2.3", "ann")}, "1 of 2 people grant it"},
+		{"other revisions have taken its place", noon, 1, []gatingv1.GatePass{grant("1.2.3", "ann")}, "16 others were granted before it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			r := &GateReconciler{Announcer: announce.To(w.Scheme(), w.events, &kuberecorder.FakeRecorder{}), Now: func() time.Time { return test.now }}
+			before, after := passed("freeze", "1.2.3"), gate("freeze", true)
+			after.Spec.Passes = &gatingv1.Passes{Required: test.required}
+			r.announcePasses(before, after, test.granted)
+			w.Expect(w.events.Events).To(Receive(Equal("Normal RevisionPasses no longer lets 1.2.3 pass: " + test.want)))
+			w.Expect(w.events.Events).To(BeEmpty())
+		})
+	}
 }
