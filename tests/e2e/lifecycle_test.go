@@ -257,7 +257,7 @@ spec: {interval: 2s, path: ./app, prune: true, targetNamespace: flux-system, sou
 		loseArtifacts(ctx)
 
 		Eventually(ctx, condition(g.sources()[0], gatingv1.ArtifactLostCondition)).Should(And(HaveField("Reason", "NotRestored"),
-			HaveField("Message", ContainSubstring("; the backstop does not refuse other artifacts; next attempt at "))))
+			HaveField("Message", ContainSubstring("; the backstop does not refuse other artifacts; enable it, or open the gate; next attempt at "))))
 		g.expectHeld(ctx, now(ctx, g.sources())...)
 		Expect(g.sentinel.resumptions()).To(BeEmpty())
 		Expect(g.sentinel.leaks()).To(BeEmpty())

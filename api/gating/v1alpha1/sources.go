@@ -16,7 +16,15 @@ limitations under the License.
 
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/sluice-toolkit/sluice/api/revision"
+)
 
 var (
 	// SourceGroupVersion is the group and version of the sources that gates can hold.
@@ -46,6 +54,9 @@ const ImageUpdateAutomationKind = "ImageUpdateAutomation"
 // SourceKinds are the kinds of sources that gates hold by suspending them.
 var SourceKinds = []string{GitRepositoryKind, OCIRepositoryKind, BucketKind, HelmRepositoryKind, HelmChartKind}
 
+// SourceConditions are the conditions that gate-controller sets on sources.
+var SourceConditions = []string{GatesOpenCondition, RevisionPassesCondition, ArtifactLostCondition}
+
 // HeldKinds returns all kinds that gates can hold: the sources, ExternalArtifacts and ImageUpdateAutomations.
 func HeldKinds() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
@@ -53,4 +64,14 @@ func HeldKinds() []schema.GroupVersionKind {
 		kinds = append(kinds, SourceGroupVersion.WithKind(kind))
 	}
 	return append(kinds, SourceGroupVersion.WithKind(ExternalArtifactKind), ImageGroupVersion.WithKind(ImageUpdateAutomationKind))
+}
+
+// DescribeLoss explains the condition ArtifactLost of a source to people. It returns "" unless the condition is True.
+func DescribeLoss(conditions []metav1.Condition) string {
+	loss := apimeta.FindStatusCondition(conditions, ArtifactLostCondition)
+	if loss == nil || loss.Status != metav1.ConditionTrue {
+		return ""
+	}
+	artifact, rest, _ := strings.Cut(loss.Message, " ")
+	return "drift is not corrected: " + revision.Short(artifact[:max(0, strings.LastIndex(artifact, "@"))]) + " " + rest
 }

@@ -40,7 +40,7 @@ const (
 var colourOf = map[string]colour{
 	// Gates and sources.
 	"open": green, "closed": red, "missing": red, unknown: yellow,
-	"released": green, "held": yellow, "refused": red,
+	"released": green, "held": yellow, "refused": red, lost: red,
 	// Passes: "force" is the last word of "in force".
 	"force": green, describe.Pending: yellow, describe.Expired: red,
 	// Conditions.

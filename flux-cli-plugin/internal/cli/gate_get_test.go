@@ -45,6 +45,19 @@ func sourceOf(t *testing.T, manifest, gatesOpen string) client.Object {
 	return obj
 }
 
+// withLoss adds the condition ArtifactLost to a source, whose message ends with a text.
+func withLoss(t *testing.T, source client.Object, text string) client.Object {
+	t.Helper()
+	g, obj := NewWithT(t), source.(*unstructured.Unstructured)
+	conditions, _, err := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(unstructured.SetNestedSlice(obj.Object, append(conditions, map[string]any{
+		"type": gatingv1.ArtifactLostCondition, "status": "True",
+		"message": "main@sha1:" + strings.Repeat("a", 40) + "@sha256:" + strings.Repeat("b", 64) + " was lost by source-controller; " + text,
+	}), "status", "conditions")).To(Succeed())
+	return obj
+}
+
 func TestGateGet(t *testing.T) {
 	const heldBy = "False: gate change-freeze is closed (end of quarter)"
 	sources := []client.Object{
@@ -95,6 +108,27 @@ Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of q
 └── promotions
     ├── Pipeline/flux-system/app: staging: does not wait
     └── Pipeline/flux-system/app: prod: v1.2.3@sha1:cccccccc waits: gate change-freeze is closed (end of quarter)
+`,
+		},
+		{
+			name:    "get shows whose drift is not corrected because source-controller has lost the artifact, and what to do",
+			command: "flux-gate get change-freeze",
+			objects: []client.Object{
+				newGate("flux-system", "change-freeze", frozen, func(gate *gatingv1.Gate) { gate.Status.Lost = 2 }),
+				withLoss(t, sourceOf(t, "{kind: GitRepository, metadata: {namespace: flux-system, name: app}, spec: {gates: {refs: [change-freeze]}}}", heldBy),
+					"the source offers another artifact: stored artifact for revision 'v2': let its revision pass with 'flux pass gate', or open the gate; next attempt at 2026-05-04T12:10:00Z"),
+				withLoss(t, sourceOf(t, "{kind: Bucket, metadata: {namespace: flux-system, name: app}, spec: {gates: {refs: [change-freeze]}}}", heldBy), "it is being restored until 2026-05-04T12:05:00Z"),
+				sources[7],
+			},
+			wantOut: `
+Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of quarter
+├── drift is not corrected: source-controller has lost 2 artifacts
+├── sources
+│   ├── GitRepository/flux-system/app: held: gate change-freeze is closed (end of quarter)
+│   │   └── drift is not corrected: main@sha1:aaaaaaaa was lost by source-controller; the source offers another artifact: stored artifact for revision 'v2': let its revision pass with 'flux pass gate', or open the gate; next attempt at 2026-05-04T12:10:00Z
+│   └── Bucket/flux-system/app: held: gate change-freeze is closed (end of quarter)
+│       └── drift is not corrected: main@sha1:aaaaaaaa was lost by source-controller; it is being restored until 2026-05-04T12:05:00Z
+└── no pipeline names it
 `,
 		},
 		{

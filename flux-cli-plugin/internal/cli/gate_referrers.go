@@ -44,7 +44,7 @@ func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gating
 	lister.warn(log)
 	shown := &tree{line: "sources"}
 	for i := range sources {
-		shown.add(leaf("%s: %s", &sources[i], sources[i].Describe()))
+		shown.add(sources[i].tree())
 	}
 	status := &gate.Status
 	counted := fmt.Sprintf("%d of %s held", status.HeldSources(), many(status.Sources, "source"))

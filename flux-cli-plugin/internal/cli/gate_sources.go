@@ -51,6 +51,9 @@ The list includes gates of other namespaces, even if you are not allowed to read
   # List the sources of all namespaces that are held
   flux gate sources -A --status-selector gatesopen=false
 
+  # List the sources of all namespaces whose artifact is lost, so their drift is not corrected
+  flux gate sources -A --status-selector artifactlost=true
+
   # List one source
   flux gate sources GitRepository/app-prod`,
 		Args: maybeOneName("gated source"),
@@ -100,8 +103,12 @@ func (c *gateSourcesCommand) tableOf(kind string, sources []gatedSource) *table 
 		if condition != nil {
 			message = condition.Message
 		}
+		state := gatedState(condition)
+		if loss := gatingv1.DescribeLoss(found.Status.Conditions); loss != "" {
+			state, message = lost, loss+"; "+message
+		}
 		shown.add(found.object, found.Status.Conditions, prefixed(c.all, found.Namespace, found.Kind+"/"+found.Name, describeGates(own, inherited),
-			gatedState(condition), strconv.FormatBool(found.Spec.Suspend), revision.Short(found.Status.Artifact.Revision), message)...)
+			state, strconv.FormatBool(found.Spec.Suspend), revision.Short(found.Status.Artifact.Revision), message)...)
 	}
 	return shown
 }
@@ -117,6 +124,9 @@ func describeGates(own, inherited *gatingv1.GateReferences) string {
 	}
 	return strings.Join(parts, " and ")
 }
+
+// lost is the state of a source whose artifact source-controller has lost.
+const lost = "lost"
 
 // gatedState returns the effect of the gates on a source in one word. A failure of gate-controller is shown as refused.
 func gatedState(condition *metav1.Condition) string {

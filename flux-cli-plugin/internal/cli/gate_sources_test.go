@@ -70,6 +70,15 @@ HelmChart/inherits      own and inherited oneOf sign-off,change-freeze   held   
 `,
 		},
 		{
+			name:    "sources shows those whose artifact is lost, alone if they are selected",
+			command: "flux-gate sources --status-selector artifactlost=true",
+			objects: append(sources, withLoss(t, refused.DeepCopy(), "it is being restored until 2026-05-04T12:05:00Z")),
+			wantOut: `
+NAME                    GATES           STATE   SUSPENDED   PUBLISHED   MESSAGE
+OCIRepository/refused   change-freeze   lost    false       -           drift is not corrected: main@sha1:aaaaaaaa was lost by source-controller; it is being restored until 2026-05-04T12:05:00Z; setting spec.suspend failed: no
+`,
+		},
+		{
 			name:    "sources shows those of all namespaces on demand",
 			command: "flux-gate sources -A",
 			objects: sources[:3],

@@ -52,3 +52,12 @@ func (l *lister) sources(ctx context.Context) ([]gatedSource, error) {
 	}
 	return all, nil
 }
+
+// tree shows whether gates hold the source, and whether its artifact is lost.
+func (s *gatedSource) tree() tree {
+	shown := leaf("%s: %s", s, s.Describe())
+	if loss := gatingv1.DescribeLoss(s.Status.Conditions); loss != "" {
+		shown.add(leaf("%s", loss))
+	}
+	return shown
+}

@@ -33,6 +33,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -106,7 +107,7 @@ func lossAt(obj source.Source, now time.Time) *metav1.Condition {
 	if obj.Gated().Status.Artifact != nil && describeArtifact(obj) != lostArtifact(loss) {
 		return nil // another one was published since, which must not be undone
 	}
-	why, ended := "source-controller has not fetched it", !now.Before(lossEnd(loss))
+	why, ended := "source-controller has not fetched it; check the condition Ready of the source, or open the gate", !now.Before(lossEnd(loss))
 	if offered := blockedArtifact(obj); restores(loss) && finished(obj) && offered != "" {
 		why, ended = "the source offers another artifact: "+offered+": let its revision pass with 'flux pass gate', or open the gate", true
 	}
@@ -145,7 +146,7 @@ func (r *SourceReconciler) guard(ctx context.Context, obj source.Source, gating 
 	case err != nil:
 		why += ": " + plaintext.Cut(plaintext.Line(err.Error()), longestError)
 	}
-	gating.loss = notRestored(obj, why, r.Now())
+	gating.loss = notRestored(obj, why+"; enable it, or open the gate", r.Now())
 	gating.claim.Suspend = true
 }
 
@@ -182,16 +183,12 @@ func lossChanged() predicate.Predicate {
 
 // watchArtifacts checks the artifacts of held sources until the context is done.
 func (r *SourceReconciler) watchArtifacts(ctx context.Context) error {
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := r.checkArtifacts(ctx); err != nil && ctx.Err() == nil {
 			ctrl.LoggerFrom(ctx).Error(err, "checking the artifacts of held sources failed", "kind", r.Kind.Name)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(artifactCheck):
-		}
-	}
+	}, artifactCheck)
+	return nil
 }
 
 // checkArtifacts sets ArtifactLost on held sources whose artifact is gone, and removes it from those whose artifact is

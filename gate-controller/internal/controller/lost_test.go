@@ -180,8 +180,8 @@ func TestASourceStaysHeldIfTheBackstopDoesNotRefuseOtherArtifacts(t *testing.T) 
 		backstop error
 		want     string
 	}{
-		{"because it is disabled", nil, "the backstop does not refuse other artifacts; next attempt at "},
-		{"because nobody knows", errors.New("timeout\nof a webhook"), "the backstop does not refuse other artifacts: timeout of a webhook; next attempt at "},
+		{"because it is disabled", nil, "the backstop does not refuse other artifacts; enable it, or open the gate; next attempt at "},
+		{"because nobody knows", errors.New("timeout\nof a webhook"), "the backstop does not refuse other artifacts: timeout of a webhook; enable it, or open the gate; next attempt at "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newStored(t)

@@ -72,7 +72,7 @@ type Decoder struct {
 func NewDecoder(gvk schema.GroupVersionKind, expr string) *Decoder {
 	as := kindOf(gvk.GroupKind())
 	d := &Decoder{gvk: gvk, kind: as, fields: fieldsAt(slices.Concat([]string{"metadata.generation", "spec.suspend"},
-		as.revision.fields, as.readiness.fields, as.sources.fields, as.follows.fields, as.held.fields))}
+		as.revision.fields, as.readiness.fields, as.sources.fields, as.follows.fields, as.held.fields, as.lost.fields))}
 	if expr != "" {
 		d.revision = revisionBy(expr)
 	}

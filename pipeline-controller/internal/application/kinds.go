@@ -39,8 +39,8 @@ type kind struct {
 	sources extractor[sources]
 	// follows is the branch that a source tracks.
 	follows extractor[Branch]
-	// held explains which gates hold a source.
-	held extractor[string]
+	// held explains which gates hold a source, and lost that its artifact is lost.
+	held, lost extractor[string]
 }
 
 // extractor reads one value from an object.
@@ -75,14 +75,14 @@ var (
 
 // sourceKinds contains how sources are read, by kind.
 var sourceKinds = map[string]kind{
-	"GitRepository":    {revision: artifactRevision, readiness: readyCondition, follows: followedBranch, held: closedGates},
+	"GitRepository":    {revision: artifactRevision, readiness: readyCondition, follows: followedBranch, held: closedGates, lost: lostArtifact},
 	"OCIRepository":    source,
 	"Bucket":           source,
 	"HelmChart":        source,
 	"ExternalArtifact": source,
 }
 
-var source = kind{revision: artifactRevision, readiness: readyCondition, held: closedGates}
+var source = kind{revision: artifactRevision, readiness: readyCondition, held: closedGates, lost: lostArtifact}
 
 func kindOf(gk schema.GroupKind) kind {
 	if listed, ok := kinds[gk]; ok {

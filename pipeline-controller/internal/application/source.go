@@ -152,3 +152,14 @@ var closedGates = extractor[string]{
 		return gates
 	},
 }
+
+// lostArtifact reads a source's condition ArtifactLost.
+var lostArtifact = extractor[string]{
+	fields: []string{"status.conditions"},
+	read: func(obj *unstructured.Unstructured) string {
+		condition := conditionOf(obj, gatingv1.ArtifactLostCondition)
+		status, _ := condition["status"].(string)
+		message, _ := condition["message"].(string)
+		return gatingv1.DescribeLoss([]metav1.Condition{{Type: gatingv1.ArtifactLostCondition, Status: metav1.ConditionStatus(status), Message: message}})
+	},
+}

@@ -16,6 +16,7 @@ limitations under the License.
 package application_test
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -84,4 +85,14 @@ func TestASource(t *testing.T) {
 			}))
 		})
 	}
+}
+
+func TestASourceWhoseArtifactIsLost(t *testing.T) {
+	g := NewWithT(t)
+	bucket := func(status string) string {
+		return `{apiVersion: source.toolkit.fluxcd.io/v1, kind: Bucket, metadata: {namespace: prod, name: fleet}, status: {conditions: [
+			{type: ArtifactLost, status: "` + status + `", message: "sha256:` + strings.Repeat("a", 64) + `@sha256:` + strings.Repeat("b", 64) + ` was lost by source-controller; it is being restored until noon"}]}}`
+	}
+	g.Expect(decode(t, bucket("True"), "").Lost).To(Equal("drift is not corrected: sha256:aaaaaaaa was lost by source-controller; it is being restored until noon"))
+	g.Expect(decode(t, bucket("False"), "").Lost).To(BeEmpty())
 }

@@ -51,6 +51,8 @@ type State struct {
 	Follows Branch
 	// Held explains which gates hold a source. It is empty if none does.
 	Held string
+	// Lost explains that source-controller has lost the artifact of a source. It is empty if it has not.
+	Lost string
 	// Message explains why the target is not known or not ready. It is empty otherwise.
 	Message string
 	// Reason is one of the reasons in pipelinesv1 if the target is not known. It is empty otherwise.
@@ -93,6 +95,7 @@ func stateOf(obj *unstructured.Unstructured, as kind, revision string) State {
 		Source:      sources.fetched, RevisionSource: sources.revision,
 		Follows: as.follows.from(obj),
 		Held:    cut(as.held.from(obj)),
+		Lost:    cut(as.lost.from(obj)),
 		Object: corev1.ObjectReference{
 			APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(),
 		},

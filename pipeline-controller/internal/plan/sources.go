@@ -157,6 +157,8 @@ func (p *planner) holdupOf(env *pipelinesv1.Environment, i int, state applicatio
 		return unready(app, state)
 	case !source.Known:
 		return fmt.Sprintf("%s can't be read: %s", name, source.Message)
+	case source.Lost != "":
+		return fmt.Sprintf("%s: %s", name, source.Lost)
 	case source.Held != "":
 		return fmt.Sprintf("%s is held: %s", name, source.Held)
 	case source.Suspended:

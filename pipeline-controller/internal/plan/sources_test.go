@@ -153,6 +153,8 @@ func TestWhatKeepsAPromotedRevisionFromBeingRolledOut(t *testing.T) {
 		want   string
 	}{
 		{"a gate holds its source", nil, application.State{Known: true, Ready: true, Suspended: true, Held: "gate change-freeze is closed"}, "GitRepository flux-system/fleet is held: gate change-freeze is closed"},
+		{"its source has lost its artifact", nil, application.State{Known: true, Ready: true, Held: "gate change-freeze is closed", Lost: "drift is not corrected: v1 was lost by source-controller; it is being restored until noon"},
+			"GitRepository flux-system/fleet: drift is not corrected: v1 was lost by source-controller; it is being restored until noon"},
 		{"its source is suspended", nil, application.State{Known: true, Ready: true, Suspended: true}, "GitRepository flux-system/fleet is suspended"},
 		{"its source can't be fetched", nil, application.State{Known: true, Message: "authentication required"}, "GitRepository flux-system/fleet is not ready: authentication required"},
 		{"its source can't be read", nil, application.Unknown("the kubeconfig's user may not list it"), "GitRepository flux-system/fleet can't be read: the kubeconfig's user may not list it"},
@@ -178,6 +180,21 @@ func TestWhatKeepsAPromotedRevisionFromBeingRolledOut(t *testing.T) {
 				HaveField("Message", "v2 was promoted and is not rolled out yet: "+test.want)))
 		})
 	}
+}
+
+func TestALostArtifactOfAnEnvironmentThatRunsTheRevisionIsTold(t *testing.T) {
+	g := NewWithT(t)
+	w := world("v1", "v1", "v1")
+	record("prod", "v1", pipelinesv1.PromotionSucceeded)(&w)
+	from(fleet, "prod")(&w)
+	w.Targets["prod"][0].Ready, w.Targets["prod"][0].Message = false, "artifact not found"
+	keys, _ := w.SourcesOfInterest()
+	g.Expect(keys).To(ContainElement(plan.TargetKey{Environment: "prod"}))
+	reading("prod", application.State{Known: true, Ready: true, Held: "gate change-freeze is closed"})(&w)
+	g.Expect(plan.Next(w).Status.Environments["prod"].Message).To(Equal("v1 is rolling out: Kustomization prod/app: artifact not found"))
+	reading("prod", application.State{Known: true, Ready: true, Lost: "drift is not corrected: v1 was lost by source-controller"})(&w)
+	g.Expect(plan.Next(w).Status.Environments["prod"].Message).To(
+		Equal("v1 is rolling out: Kustomization prod/app: GitRepository flux-system/fleet: drift is not corrected: v1 was lost by source-controller"))
 }
 
 func TestOnlyTheSourcesThatMatterAreLookedAt(t *testing.T) {

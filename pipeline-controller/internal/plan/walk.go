@@ -24,7 +24,6 @@ import (
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/revision"
-	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/application"
 )
 
 // stage is an environment in the order of a run.
@@ -162,7 +161,7 @@ func (p *planner) visit(env *pipelinesv1.Environment, blocked *standing) standin
 	}
 	p.environment(env.Name).WaitingApproval.Revision = ""
 	if reached {
-		return p.rollingOut(env, p.Targets[env.Name][unsettled], p.describe(env, unsettled))
+		return p.rollingOut(env, unsettled)
 	}
 	if !p.forced {
 		if rolledBack := p.rolledBack(env, current); rolledBack != nil {
@@ -220,10 +219,15 @@ func (p *planner) reach(env *pipelinesv1.Environment, current string) (unsettled
 	return unsettled, reached
 }
 
-func (p *planner) rollingOut(env *pipelinesv1.Environment, state application.State, name string) standing {
+// rollingOut returns the state of an environment that runs the revision, whose target with index i has not settled.
+func (p *planner) rollingOut(env *pipelinesv1.Environment, i int) standing {
+	state, source := p.Targets[env.Name][i], p.Sources[TargetKey{env.Name, i}]
 	why := state.Message
-	if why == "" {
+	switch {
+	case source.Lost != "":
+		why = state.Source.String() + ": " + source.Lost
+	case why == "":
 		why = "it runs " + revision.Short(state.Revision)
 	}
-	return stands(pipelinesv1.EnvironmentRollingOut, "%s is rolling out: %s: %s", revision.Short(p.pipeline.Status.RevisionInto(env.Name)), name, why)
+	return stands(pipelinesv1.EnvironmentRollingOut, "%s is rolling out: %s: %s", revision.Short(p.pipeline.Status.RevisionInto(env.Name)), p.describe(env, i), why)
 }
