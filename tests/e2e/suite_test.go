@@ -120,18 +120,22 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	plugins, err := world.Cluster.Program("plugins")
-	if err != nil {
+	command := exec.CommandContext(ctx, path, args...)
+	if command.Env, err = administrator(); err != nil {
 		return "", err
 	}
-	command := exec.CommandContext(ctx, path, args...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+world.Cluster.Kubeconfig, "FLUXCD_PLUGINS="+plugins,
-		"HOME="+filepath.Join(world.Cluster.Dir, "home"))
 	out, err := command.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %s", program, err, out)
 	}
 	return string(out), err
+}
+
+// administrator returns the environment of programs that an administrator runs.
+func administrator() ([]string, error) {
+	plugins, err := world.Cluster.Program("plugins")
+	return append(os.Environ(), "KUBECONFIG="+world.Cluster.Kubeconfig, "FLUXCD_PLUGINS="+plugins,
+		"HOME="+filepath.Join(world.Cluster.Dir, "home")), err
 }
 
 // logOf returns the log of a process of the cluster.

@@ -131,12 +131,11 @@ func sh(ctx context.Context, dir, commands string) string {
 	GinkgoHelper()
 	programs, err := world.Cluster.Program("flux")
 	Expect(err).NotTo(HaveOccurred())
-	plugins, err := world.Cluster.Program("plugins")
-	Expect(err).NotTo(HaveOccurred())
 	shell := exec.CommandContext(ctx, "sh", "-eu", "-c", commands)
 	shell.Dir = dir
-	shell.Env = append(os.Environ(), "KUBECONFIG="+world.Cluster.Kubeconfig, "FLUXCD_PLUGINS="+plugins,
-		"HOME="+filepath.Join(world.Cluster.Dir, "home"), fmt.Sprintf("PATH=%s:%s", filepath.Dir(programs), os.Getenv("PATH")))
+	shell.Env, err = administrator()
+	Expect(err).NotTo(HaveOccurred())
+	shell.Env = append(shell.Env, fmt.Sprintf("PATH=%s:%s", filepath.Dir(programs), os.Getenv("PATH")))
 	out, err := shell.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s: %s", commands, out)
 	return string(out)

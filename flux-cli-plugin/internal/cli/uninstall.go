@@ -260,8 +260,9 @@ func removeConditions(source *unstructured.Unstructured) (removed bool, _ error)
 		return false, err
 	}
 	kept := slices.DeleteFunc(slices.Clone(conditions), func(condition any) bool {
-		fields, ok := condition.(map[string]any)
-		return ok && (fields["type"] == gatingv1.GatesOpenCondition || fields["type"] == gatingv1.RevisionPassesCondition || fields["type"] == gatingv1.ArtifactLostCondition)
+		fields, _ := condition.(map[string]any)
+		name, _ := fields["type"].(string)
+		return slices.Contains(gatingv1.SourceConditions, name)
 	})
 	if len(kept) == len(conditions) {
 		return false, nil

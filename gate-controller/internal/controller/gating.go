@@ -105,49 +105,18 @@ func (r *SourceReconciler) evaluator() evaluator {
 // gatingBy evaluates the gates of a source, with the HelmRepository that the reader returns. It returns nil for a
 // source without gates.
 func (e evaluator) gatingBy(ctx context.Context, reader client.Reader, obj source.Source) (*gating, error) {
-	own, invalid := source.References(obj)
-	repository, err := e.repositoryOf(ctx, reader, obj)
-	if err != nil {
-		return nil, err
-	}
-	var inherited *gatingv1.GateReferences
-	var invalidInherited error
-	inheritedBySpec := false
-	if repository != nil {
-		inherited, invalidInherited = source.References(repository)
-		inheritedBySpec = len(references(repository.Spec.Gates)) > 0
-	}
-	if own == nil && inherited == nil && invalid == nil && invalidInherited == nil {
-		return nil, nil
-	}
-	ownGates, err := e.find(ctx, obj.GetNamespace(), own)
-	if err != nil {
-		return nil, err
-	}
-	inheritedGates, err := e.find(ctx, obj.GetNamespace(), inherited)
-	if err != nil {
+	set, err := e.gatesOf(ctx, reader, obj)
+	if set == nil || err != nil {
 		return nil, err
 	}
 	now := e.now()
-	forRevision := func(rev string) gatingv1.Evaluation {
-		ownEvaluation := evaluate(own, ownGates, invalid, rev, now)
-		if inherited == nil && invalidInherited == nil {
-			return ownEvaluation
-		}
-		inheritedEvaluation := evaluate(inherited, inheritedGates, invalidInherited, rev, now)
-		inheritedEvaluation.Message = fmt.Sprintf("inherited from HelmRepository %s: %s", source.HelmRepositoryOf(obj), inheritedEvaluation.Message)
-		if own == nil && invalid == nil {
-			return inheritedEvaluation
-		}
-		return both(ownEvaluation, inheritedEvaluation)
-	}
-
-	result := &gating{Evaluation: forRevision("")}
+	result := &gating{Evaluation: set.evaluate("", now)}
 	// Nothing but its suspension holds an ImageUpdateAutomation back, so no single revision can pass. The backstop for
 	// ExternalArtifacts knows no passes.
 	if !result.Open && !source.CommitsImages(obj) && !source.IsExternal(obj) {
-		ownGates, inheritedGates = fixed(ownGates, now), fixed(inheritedGates, now) // as forRevision sees them from here on
-		result.passes = passing(forRevision, slices.Concat(candidates(own, ownGates, obj, now), candidates(inherited, inheritedGates, obj, now)), result.NextChange)
+		set = set.fixed(now)
+		evaluate := func(rev string) gatingv1.Evaluation { return set.evaluate(rev, now) }
+		result.passes = passing(evaluate, set.candidates(obj, now), result.NextChange)
 		result.loss = lossAt(obj, now)
 	}
 	for _, pass := range result.passes {
@@ -158,23 +127,90 @@ func (e evaluator) gatingBy(ctx context.Context, reader client.Reader, obj sourc
 	}
 	result.claim = hold.Claim{
 		Suspend:   !result.Open && len(result.passes) == 0 && !restores(result.loss),
-		Inherited: describeInherited(inherited),
-		BySpec:    obj.Gated().Spec.Gates != nil || inheritedBySpec,
+		Inherited: describeInherited(set.inherited.refs),
+		BySpec:    set.bySpec,
 	}
 	return result, nil
+}
+
+// gatesOfSource are the gates of a source: its own, and those that a HelmChart inherits from its HelmRepository.
+type gatesOfSource struct {
+	own, inherited gateList
+	// repository is the name of the HelmRepository.
+	repository string
+	// bySpec means that some are in the spec of the source or the HelmRepository, and not in annotations.
+	bySpec bool
+}
+
+// gateList is a list of references, with the gates that they name.
+type gateList struct {
+	refs *gatingv1.GateReferences
+	// invalid is the error of annotations that name no gates. They count as closed.
+	invalid error
+	found   gatingv1.Found
+}
+
+func (l gateList) isEmpty() bool { return l.refs == nil && l.invalid == nil }
+
+// evaluate decides whether the gates are open, or let a revision pass.
+func (l gateList) evaluate(rev string, now time.Time) gatingv1.Evaluation {
+	if l.invalid != nil {
+		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: l.invalid.Error()}
+	}
+	return gatingv1.EvaluateRevision(l.refs, l.found, rev, now)
+}
+
+// gatesOf returns the gates of a source, or nil if it has none.
+func (e evaluator) gatesOf(ctx context.Context, reader client.Reader, obj source.Source) (*gatesOfSource, error) {
+	set := &gatesOfSource{repository: source.HelmRepositoryOf(obj), bySpec: obj.Gated().Spec.Gates != nil}
+	set.own.refs, set.own.invalid = source.References(obj)
+	repository, err := e.repositoryOf(ctx, reader, obj)
+	if err != nil {
+		return nil, err
+	}
+	if repository != nil {
+		set.inherited.refs, set.inherited.invalid = source.References(repository)
+		set.bySpec = set.bySpec || len(references(repository.Spec.Gates)) > 0
+	}
+	if set.own.isEmpty() && set.inherited.isEmpty() {
+		return nil, nil
+	}
+	for _, list := range []*gateList{&set.own, &set.inherited} {
+		if list.found, err = e.find(ctx, obj.GetNamespace(), list.refs); err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
+// evaluate decides whether all gates of the source are open, or let a revision pass.
+func (g *gatesOfSource) evaluate(rev string, now time.Time) gatingv1.Evaluation {
+	if g.inherited.isEmpty() {
+		return g.own.evaluate(rev, now)
+	}
+	inherited := g.inherited.evaluate(rev, now)
+	inherited.Message = fmt.Sprintf("inherited from HelmRepository %s: %s", g.repository, inherited.Message)
+	if g.own.isEmpty() {
+		return inherited
+	}
+	return both(g.own.evaluate(rev, now), inherited)
+}
+
+// fixed returns the gates in the state that they have at a time.
+func (g *gatesOfSource) fixed(now time.Time) *gatesOfSource {
+	set := *g
+	set.own.found, set.inherited.found = fixed(g.own.found, now), fixed(g.inherited.found, now)
+	return &set
+}
+
+// candidates returns the revisions that may pass them.
+func (g *gatesOfSource) candidates(obj source.Source, now time.Time) []string {
+	return slices.Concat(candidates(g.own.refs, g.own.found, obj, now), candidates(g.inherited.refs, g.inherited.found, obj, now))
 }
 
 // find returns the gates that an object in the namespace refers to.
 func (e evaluator) find(ctx context.Context, namespace string, refs *gatingv1.GateReferences) (gatingv1.Found, error) {
 	return gates.NewFinder(ctx, e.cache, e.noCrossNamespaceRefs).Find(namespace, references(refs))
-}
-
-// evaluate decides whether gates are open, or let a revision pass. Invalid references count as closed.
-func evaluate(refs *gatingv1.GateReferences, found gatingv1.Found, invalid error, rev string, now time.Time) gatingv1.Evaluation {
-	if invalid != nil {
-		return gatingv1.Evaluation{Reason: InvalidGatesReason, Message: invalid.Error()}
-	}
-	return gatingv1.EvaluateRevision(refs, found, rev, now)
 }
 
 // repositoryOf returns the HelmRepository of a HelmChart. It returns nil for other sources, and if there is none. If

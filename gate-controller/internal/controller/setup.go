@@ -255,9 +255,10 @@ func specChanged() predicate.Predicate {
 // them. The messages of failures are ignored: each attempt may word them differently, and would trigger the next
 // attempt at once.
 func conditionsChanged() predicate.Predicate {
-	told := func(obj client.Object) (told [len(ownConditions)]metav1.Condition) {
+	told := func(obj client.Object) []metav1.Condition {
+		told := make([]metav1.Condition, len(gatingv1.SourceConditions))
 		found, ok := obj.(source.Source)
-		for i, name := range ownConditions {
+		for i, name := range gatingv1.SourceConditions {
 			if !ok || !conditions.Has(found, name) {
 				continue
 			}

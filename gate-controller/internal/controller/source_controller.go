@@ -322,16 +322,13 @@ func (r *SourceReconciler) tell(ctx context.Context, obj source.Source, gating *
 	return nil
 }
 
-// ownConditions are the conditions that gate-controller sets on sources.
-var ownConditions = [...]string{gatingv1.GatesOpenCondition, gatingv1.RevisionPassesCondition, gatingv1.ArtifactLostCondition}
-
 // patchConditions changes the conditions of gate-controller. The list of conditions is atomic in the API, so
 // server-side apply would take over those of source-controller. fluxcd/pkg/runtime/patch would read the source again,
 // and could report on a generation that was not evaluated.
 func (r *SourceReconciler) patchConditions(ctx context.Context, obj source.Source, change func()) error {
 	before := obj.DeepCopyObject().(source.Source)
 	change()
-	if !slices.ContainsFunc(ownConditions[:], func(name string) bool {
+	if !slices.ContainsFunc(gatingv1.SourceConditions, func(name string) bool {
 		return !equality.Semantic.DeepEqual(conditions.Get(before, name), conditions.Get(obj, name))
 	}) {
 		return nil
@@ -377,7 +374,7 @@ func conditionPatch(before, after source.Source) (client.Patch, error) {
 	var removed, added []operation
 	// The last ones first: a removal moves those after it.
 	for place, condition := range slices.Backward(before.GetConditions()) {
-		if !slices.Contains(ownConditions[:], condition.Type) {
+		if !slices.Contains(gatingv1.SourceConditions, condition.Type) {
 			continue
 		}
 		path := list + strconv.Itoa(place)
@@ -389,7 +386,7 @@ func conditionPatch(before, after source.Source) (client.Patch, error) {
 			operations = append(operations, operation{Op: "replace", Path: path, Value: now})
 		}
 	}
-	for _, name := range ownConditions {
+	for _, name := range gatingv1.SourceConditions {
 		if now := conditions.Get(after, name); now != nil && !conditions.Has(before, name) {
 			added = append(added, operation{Op: "add", Path: list + "-", Value: now})
 		}

@@ -123,8 +123,8 @@ type Reference struct {
 	Name       string `json:"name"`
 }
 
-// Status is the part of a source's status that gate-controller reads. It writes only the conditions GatesOpen,
-// RevisionPasses and ArtifactLost.
+// Status is the part of a source's status that gate-controller reads. It writes only the conditions of
+// gatingv1.SourceConditions.
 type Status struct {
 	ObservedGeneration     int64              `json:"observedGeneration,omitempty"`
 	LastHandledReconcileAt string             `json:"lastHandledReconcileAt,omitempty"`
