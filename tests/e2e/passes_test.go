@@ -19,6 +19,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -492,6 +495,38 @@ subjects: [{kind: User, name: eve}]
 		}).Should(ContainSubstring("granted by ada (INC-4711), bob (INC-4711)"))
 		Expect(actingAs("bob").Delete(ctx, second)).To(Succeed())
 		Eventually(ctx, passes).Should(BeNil())
+	})
+
+	It("may be long, unless a policy with the expression of the page limits it", func(ctx SpecContext) {
+		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "spec", "v1alpha1", "gates.md"))
+		Expect(err).NotTo(HaveOccurred())
+		expression := regexp.MustCompile("`(timestamp\\(object.spec.expires\\)[^`]*)`").FindSubmatch(page)
+		Expect(expression).To(HaveLen(2))
+		year := grant(ctx, "passed-long", "v1", inSeconds(365*24*3600))
+		Expect(world.Client.Delete(ctx, year)).To(Succeed())
+		apply(ctx, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: e2e-long-passes}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [gating.toolkit.fluxcd.io], apiVersions: ["*"], operations: [CREATE], resources: [gatepasses]}]
+  validations: [{expression: "%s", message: too long}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: e2e-long-passes}
+spec: {policyName: e2e-long-passes, validationActions: [Deny]}
+`, expression[1])
+		DeferCleanup(func(ctx SpecContext) {
+			for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
+				Expect(world.Client.Delete(ctx, object("admissionregistration.k8s.io/v1", kind, "", "e2e-long-passes"))).To(Succeed())
+			}
+		})
+		Eventually(ctx, func(ctx context.Context) error {
+			return world.Client.Create(ctx, newPass("passed-long", "v1", inSeconds(25*3600)), client.DryRunAll)
+		}).Should(MatchError(ContainSubstring("too long")))
+		Expect(world.Client.Create(ctx, newPass("passed-long", "v1", inSeconds(23*3600)), client.DryRunAll)).To(Succeed())
 	})
 
 	It("can't be forged on a source, nor in the status of its gate", func(ctx SpecContext) {
