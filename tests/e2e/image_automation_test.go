@@ -25,10 +25,10 @@ import (
 
 	imagev1 "github.com/fluxcd/image-automation-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/fluxcd/pkg/runtime/patch"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -130,20 +130,33 @@ func installImageAutomation(ctx context.Context) {
 	})
 }
 
-// commitImages stands in for image-automation-controller until the context ends. A run does nothing if the object is
-// suspended. Otherwise it commits, and writes its own conditions.
+// commitImages is a stand-in for image-automation-controller until the context ends. A run does nothing if the object is
+// suspended. Otherwise it commits, and writes conditions as image-automation-controller 1.2 does. It differs in these
+// ways:
+//
+//   - A commit is only counted. It takes no time, so no run is in progress when the object is suspended.
+//   - It reads from the API server and not from a cache, so it always sees the hold.
+//   - It runs all the time, not at an interval, on requests or after changes of policies.
+//   - It has no finalizer, and emits no events.
 func commitImages(ctx context.Context, flux client.Client, name types.NamespacedName, commits *atomic.Int64) {
+	owned := patch.WithOwnedConditions{Conditions: []string{meta.ReadyCondition, meta.ReconcilingCondition, meta.StalledCondition}}
 	for runs := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-runs.C {
 		var automation imagev1.ImageUpdateAutomation
 		if err := flux.Get(ctx, name, &automation); err != nil || automation.Spec.Suspend {
 			continue
 		}
+		patcher := patch.NewSerialPatcher(&automation, flux)
+		if automation.Generation != automation.Status.ObservedGeneration {
+			conditions.MarkReconciling(&automation, meta.ProgressingReason, "reconciliation in progress")
+			conditions.MarkUnknown(&automation, meta.ReadyCondition, meta.ProgressingReason, "reconciliation in progress")
+			if err := patcher.Patch(ctx, &automation, owned); err != nil {
+				continue
+			}
+		}
 		commits.Add(1)
-		before := automation.DeepCopy()
-		apimeta.SetStatusCondition(&automation.Status.Conditions, metav1.Condition{
-			Type: meta.ReadyCondition, Status: metav1.ConditionTrue, Reason: meta.SucceededReason, ObservedGeneration: automation.Generation,
-		})
-		// After a conflict, the next run writes the conditions.
-		_ = flux.Status().Patch(ctx, &automation, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		conditions.Delete(&automation, meta.ReconcilingCondition)
+		conditions.MarkTrue(&automation, meta.ReadyCondition, meta.SucceededReason, "repository up-to-date")
+		// After an error, the next run writes the conditions.
+		_ = patcher.Patch(ctx, &automation, owned, patch.WithStatusObservedGeneration{})
 	}
 }

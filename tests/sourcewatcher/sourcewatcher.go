@@ -17,7 +17,15 @@ limitations under the License.
 // Package sourcewatcher is a stand-in for Flux's source-watcher, because the module proxy does not serve its module.
 // Its requests to the API server are those of source-watcher 2.2: it applies an ExternalArtifact with the common
 // metadata, and then its whole status with the conditions, as the same field manager. The first artifact that is
-// refused ends the run, and retries back off. It supports only GitRepositories as sources, and copies only directories.
+// refused ends the run, and retries back off. It differs from source-watcher in these ways:
+//
+//   - It supports only GitRepositories in the same namespace as sources, copies only directories, and has no path
+//     patterns.
+//   - It deletes nothing. source-watcher deletes files and ExternalArtifacts that the generator no longer names, and
+//     those of a deleted generator.
+//   - A successful run is not repeated after an interval. The next one notices a missing artifact of an
+//     ExternalArtifact, but neither a changed one nor a missing or changed file.
+//   - It does not validate specs, ignores the annotation that disables a generator, and emits no events.
 package sourcewatcher
 
 import (
@@ -40,6 +48,9 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/fluxcd/pkg/runtime/patch"
+	"github.com/fluxcd/pkg/runtime/predicates"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	swapi "github.com/fluxcd/source-watcher/api/v2/v1beta1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -102,7 +113,7 @@ func Start(config *rest.Config, dir string) (stop func() error, _ error) {
 	files := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	w := &watcher{Client: mgr.GetClient(), dir: dir, url: files.URL}
 	err = ctrl.NewControllerManagedBy(mgr).
-		For(&swapi.ArtifactGenerator{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		For(&swapi.ArtifactGenerator{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}))).
 		Watches(&sourcev1.GitRepository{}, handler.EnqueueRequestsFromMapFunc(w.generatorsOf), builder.WithPredicates(artifactChanged())).
 		WithOptions(controller.Options{
 			SkipNameValidation: new(true),
@@ -145,35 +156,53 @@ func (w *watcher) generatorsOf(ctx context.Context, repository client.Object) []
 	return requests
 }
 
-// Reconcile makes the artifacts of a generator, and writes its condition Ready and the request that it has handled.
-func (w *watcher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// dependencyInterval is when a run is repeated whose sources could not be fetched. It is no error, so it does not back
+// off.
+const dependencyInterval = 5 * time.Second
+
+// errSources means that the sources of a generator could not be fetched.
+var errSources = errors.New("fetch sources failed")
+
+// Reconcile makes the artifacts of a generator, and writes its conditions and the request that it has handled.
+func (w *watcher) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, _ error) {
 	generator := &swapi.ArtifactGenerator{}
 	if err := w.Get(ctx, req.NamespacedName, generator); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	before := generator.DeepCopy()
-	err := w.generate(ctx, generator)
-	ready := metav1.Condition{Type: meta.ReadyCondition, Status: metav1.ConditionTrue, Reason: meta.SucceededReason, ObservedGeneration: generator.Generation}
-	if err != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, meta.ReconciliationFailedReason, err.Error()
+	patcher := patch.NewSerialPatcher(generator, w.Client)
+	err := w.generate(ctx, generator, patcher)
+	switch {
+	case err == nil:
+		conditions.MarkTrue(generator, meta.ReadyCondition, meta.SucceededReason, "reconciliation succeeded")
+		conditions.Delete(generator, meta.ReconcilingCondition)
+	case errors.Is(err, errSources):
+		conditions.MarkFalse(generator, meta.ReadyCondition, swapi.SourceFetchFailedReason, "%s", err)
+		result.RequeueAfter, err = dependencyInterval, nil
+	default:
+		conditions.MarkFalse(generator, meta.ReadyCondition, meta.ReconciliationFailedReason, "%s", err)
 	}
-	apimeta.SetStatusCondition(&generator.Status.Conditions, ready)
 	if requestedAt, ok := meta.ReconcileAnnotationValue(generator.Annotations); ok {
 		generator.Status.SetLastHandledReconcileRequest(requestedAt)
 	}
-	return ctrl.Result{}, errors.Join(err, client.IgnoreNotFound(w.Status().Patch(ctx, generator, client.MergeFrom(before))))
+	return result, errors.Join(err, client.IgnoreNotFound(w.patch(ctx, generator, patcher)))
 }
 
-func (w *watcher) generate(ctx context.Context, generator *swapi.ArtifactGenerator) error {
+// patch writes the status and the conditions of a generator.
+func (w *watcher) patch(ctx context.Context, generator *swapi.ArtifactGenerator, patcher *patch.SerialPatcher) error {
+	return patcher.Patch(ctx, generator, patch.WithOwnedConditions{Conditions: []string{meta.ReadyCondition, meta.ReconcilingCondition}},
+		patch.WithForceOverwriteConditions{}, patch.WithFieldOwner(Manager))
+}
+
+func (w *watcher) generate(ctx context.Context, generator *swapi.ArtifactGenerator, patcher *patch.SerialPatcher) error {
 	observed := map[string]swapi.ObservedSource{}
 	for _, source := range generator.Spec.Sources {
 		repository := &sourcev1.GitRepository{}
 		if err := w.Get(ctx, client.ObjectKey{Namespace: generator.Namespace, Name: source.Name}, repository); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errSources, err)
 		}
 		artifact := repository.GetArtifact()
 		if artifact == nil {
-			return fmt.Errorf("source %s is not ready", source.Name)
+			return fmt.Errorf("%w: source %s is not ready", errSources, source.Name)
 		}
 		observed[source.Alias] = swapi.ObservedSource{Digest: artifact.Digest, Revision: artifact.Revision, URL: artifact.URL}
 	}
@@ -181,11 +210,17 @@ func (w *watcher) generate(ctx context.Context, generator *swapi.ArtifactGenerat
 	if upToDate, err := w.upToDate(ctx, generator, digest); upToDate || err != nil {
 		return err
 	}
+	// Like every run that may publish, it begins with Ready=Unknown.
+	conditions.MarkReconciling(generator, meta.ProgressingReason, "reconciliation in progress")
+	conditions.MarkUnknown(generator, meta.ReadyCondition, meta.ProgressingReason, "reconciliation in progress")
+	if err := w.patch(ctx, generator, patcher); err != nil {
+		return err
+	}
 	files := map[string]map[string][]byte{}
 	for alias, source := range observed {
 		var err error
 		if files[alias], err = download(ctx, source.URL); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errSources, err)
 		}
 	}
 	for _, output := range generator.Spec.OutputArtifacts {
