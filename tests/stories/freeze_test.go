@@ -207,7 +207,7 @@ func end(ctx context.Context, name string) batchv1.JobConditionType {
 	return how
 }
 
-// fire lets a CronJob's like be due at the next full minute, and waits until its Job has turned the gate.
+// fire creates a copy of a CronJob that is due at the next full minute, and waits until its Job has turned the gate.
 func fire(ctx context.Context, schedule string, turned OmegaMatcher) {
 	GinkgoHelper()
 	each := cronJob(ctx, schedule)

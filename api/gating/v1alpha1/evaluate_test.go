@@ -75,7 +75,7 @@ func TestEvaluate(t *testing.T) {
 			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate b not found; gate a is open"},
 		},
 		{
-			name:  "a gate that was looked for and is nil is missing",
+			name:  "a gate that was looked up and is nil is missing",
 			refs:  references(RequireAll, "a"),
 			found: Found{"a": {Gate: nil}},
 			want:  Evaluation{Reason: GateNotFoundReason, Message: "gate a not found"},

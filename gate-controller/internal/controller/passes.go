@@ -155,8 +155,8 @@ func candidates(refs *gatingv1.GateReferences, found gatingv1.Found, obj source.
 	return revs
 }
 
-// fixed returns gates that stay in the state they have at a time. It takes long to compute the states of gates with
-// many windows, so that is not repeated for each candidate.
+// fixed returns gates that stay in the state they have at a time. Computing the states of gates with many windows is
+// slow, so it is not repeated for each candidate.
 func fixed(found gatingv1.Found, now time.Time) gatingv1.Found {
 	gates := gatingv1.Found{}
 	for ref, finding := range found {

@@ -39,7 +39,7 @@ func TestNothingIsMadeOfAWorldInWhichAClusterIsBeingConnected(t *testing.T) {
 		wait   time.Duration
 	}{
 		{"all targets are known", []application.State{{Known: true}}, 0},
-		{"a cluster is about to be connected", []application.State{{Known: true}, unknown(pipelinesv1.ConnectingReason, 0)}, connectingPatience},
+		{"the connection to a cluster is pending", []application.State{{Known: true}, unknown(pipelinesv1.ConnectingReason, 0)}, connectingPatience},
 		{"one has been for a while, and another begins to be", []application.State{unknown(pipelinesv1.ConnectingReason, 4*time.Second), unknown(pipelinesv1.ConnectingReason, time.Second)}, connectingPatience - time.Second},
 		{"a cluster takes too long, which is reported", []application.State{unknown(pipelinesv1.ConnectingReason, connectingPatience)}, 0},
 		{"a cluster can't be reached", []application.State{unknown(pipelinesv1.UnreachableReason, 0)}, 0},

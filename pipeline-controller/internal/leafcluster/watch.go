@@ -260,8 +260,8 @@ func (w *watch) shownLocked(name types.NamespacedName, now time.Time) (applicati
 	return state, known
 }
 
-// setLocked stores an object that is new or has changed. Flux's controllers set the Ready condition of an application to
-// Unknown at each interval, and to True again a moment later. For flickerTime, that is no change.
+// setLocked stores an object that is new or has changed. Flux's controllers set the Ready condition of an application
+// to Unknown at each interval, and to True again a moment later. For flickerTime, that is no change.
 func (w *watch) setLocked(name types.NamespacedName, state application.State, now time.Time) {
 	before, known := w.shownLocked(name, now)
 	w.states[name] = state

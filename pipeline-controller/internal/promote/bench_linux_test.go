@@ -43,8 +43,8 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/scm"
 )
 
-// A repository of 2 GB as the host packs it: manifests, some of which have markers, other files that pack no further, and
-// as many tags as in https://github.com/akuity/kargo/issues/5725, each of a commit of its own.
+// A repository of 2 GB as the host packs it: manifests, some of which have markers, other files that pack no further,
+// and as many tags as in https://github.com/akuity/kargo/issues/5725, each of a commit of its own.
 const (
 	largeManifests = 45_000
 	largeOthers    = 20_500
@@ -174,8 +174,8 @@ func promoteLarge(b *testing.B, pulls *PullRequests, url, rev string) string {
 	return outcome.PullRequest.Branch
 }
 
-// BenchmarkLargeRepository measures a first promotion in a repository of 2 GB, 65,500 files and 41,000 tags, the next one
-// after that was merged, and one that finds the base where it was.
+// BenchmarkLargeRepository measures a first promotion in a repository of 2 GB, 65,500 files and 41,000 tags, the next
+// one after that was merged, and one that finds the base where it was.
 func BenchmarkLargeRepository(b *testing.B) {
 	g := NewWithT(b)
 	host := startLargeHost(b)

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// bench is a pool whose tasks run until they are let go.
+// bench is a pool whose tasks run until they are released.
 type bench struct {
 	*Pool
 	t     *testing.T
