@@ -117,7 +117,7 @@ func run(ctx context.Context, opts options) error {
 			// A write without managed fields leaves them as they are.
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				// The managed fields of a Gate tell who turned it.
+				// The managed fields of a Gate show who turned it.
 				&gatingv1.Gate{}:                 {Transform: func(gate any) (any, error) { return gate, nil }},
 				&pipelinesv1.Pipeline{}:          {Label: selector},
 				&pipelinesv1.PromotionApproval{}: {Transform: controller.TrimApproval},

@@ -15,8 +15,8 @@ limitations under the License.
 */
 
 // Command release makes what a release of Sluice consists of: images, the artifact that Flux installs, and the plugin
-// of the Flux CLI. The Makefile, the tests and the release workflow all make it by this program. The version is what it
-// is told; no file of the repository has it.
+// of the Flux CLI. The Makefile, the tests and the release workflow all run it. The caller sets the version; no file of
+// the repository has it.
 package main
 
 import (

@@ -180,7 +180,7 @@ func TestImages(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(config.Architecture).To(Equal(platform.Arch))
 				g.Expect(config.Config.Entrypoint).To(Equal([]string{tt.entrypoint}))
-				g.Expect(config.Config.User).To(Equal("65532:65532"), "by numbers, so that Kubernetes can tell that it isn't root")
+				g.Expect(config.Config.User).To(Equal("65532:65532"), "by numbers, so that Kubernetes can check that it isn't root")
 				g.Expect(config.Config.Labels).To(HaveKeyWithValue("org.opencontainers.image.revision", revision))
 				g.Expect(config.Created.Unix()).To(BeZero())
 

@@ -43,7 +43,7 @@ type Image struct {
 	Entrypoint []string
 	// Env are environment variables, NAME=VALUE.
 	Env []string
-	// User runs it, by numbers: Kubernetes can't tell that a user with a name is not root.
+	// User runs it, by numbers: Kubernetes can't check that a user with a name is not root.
 	User string
 	// Labels say where the image comes from. They are annotations too.
 	Labels map[string]string

@@ -351,7 +351,7 @@ spec:
 			age(ctx, name)
 		}
 		approve(ctx, "old-approved", "v2")
-		Expect(world.Commit("app", "Go on", map[string]string{"upgrade": "v2"})).To(Succeed())
+		Expect(world.Commit("app", "Continue", map[string]string{"upgrade": "v2"})).To(Succeed())
 		published := now(ctx, all)
 
 		start(ctx, "gate-controller-new", "gate-controller", nil, "--watch-label-selector=!sharding.fluxcd.io/key", "--concurrent=8")

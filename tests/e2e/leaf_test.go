@@ -178,7 +178,7 @@ spec:
 		Eventually(ctx, record("leaf", "prod")).Should(And(haveState(pipelinesv1.PromotionSucceeded), HaveField("Revision", "v2")))
 	})
 
-	It("can be in a cluster that a Secret describes, beside clusters that don't respond", func(ctx SpecContext) {
+	It("can be in a cluster that a Secret represents, beside clusters that don't respond", func(ctx SpecContext) {
 		nowhere, err := leafserver.Blackhole()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(nowhere.Close()).To(Succeed()) })
@@ -258,7 +258,7 @@ spec:
 		Eventually(ctx, staging("leaf")).Should(And(HaveField("Reason", BeEmpty()), HaveField("Revision", "v3")))
 	})
 
-	It("is known again when the object that describes its cluster was deleted and created again", func(ctx SpecContext) {
+	It("is known again when the object that represents its cluster was deleted and created again", func(ctx SpecContext) {
 		Expect(world.Client.Delete(ctx, object(gitopsv1.GroupVersion.String(), gitopsv1.GitopsClusterKind, flux, "leaf"))).To(Succeed())
 		reconcile(ctx, "leaf", "look-for-the-cluster")
 		Eventually(ctx, staging("leaf")).Should(HaveField("Reason", "ClusterNotFound"))

@@ -495,7 +495,7 @@ spec:
 
 		commit := func(files map[string]string) string {
 			GinkgoHelper()
-			base, err := github.CommitFiles(owner, "moved", "main", files, "Go on")
+			base, err := github.CommitFiles(owner, "moved", "main", files, "Continue")
 			Expect(err).NotTo(HaveOccurred())
 			return base
 		}

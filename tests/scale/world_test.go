@@ -195,7 +195,7 @@ func (w *world) addSources(ctx context.Context, t testing.TB, options options) e
 	if err := w.cluster.Apply(ctx, []byte(manifests.String())); err != nil {
 		return err
 	}
-	if err := w.all(ctx, "told that the gate is open", func(s sourceState) bool { return s.open && s.told }); err != nil {
+	if err := w.all(ctx, "reconciled with the open gate", func(s sourceState) bool { return s.open && s.told }); err != nil {
 		return err
 	}
 	if w.fetches = slices.Contains(options.flux, localcluster.SourceController); w.fetches {

@@ -153,7 +153,7 @@ func TestPassGate(t *testing.T) {
 ` + revoke,
 		},
 		{
-			name:         "the first of two people is told that another one is needed",
+			name:         "the first of two people sees that another one is needed",
 			command:      "flux-pass gate change-freeze --reason INC-4711 --revision " + fix,
 			objects:      []client.Object{newGate("flux-system", "change-freeze", frozen, byTwo), passBy("bob", "main@"+fix, time.Hour), passBy("eve", fix, -time.Hour)},
 			wantRevision: fix,

@@ -118,7 +118,7 @@ func TestTimesThatNoOverrideCanHave(t *testing.T) {
 	gate := []client.Object{newGate("flux-system", "freeze")}
 	testCommands(t, []commandTest{
 		{name: "no time at all", command: "flux-open gate freeze --for 0s", objects: gate, wantErr: "--for must be at least 1s, such as 2h"},
-		{name: "a time of the past", command: "flux-open gate freeze --until 2026-05-04T11:59", objects: gate,
+		{name: "a time in the past", command: "flux-open gate freeze --until 2026-05-04T11:59", objects: gate,
 			wantErr: "--until must be in the future: it is 2026-05-04T12:00:00Z now"},
 		{name: "what is no time", command: "flux-open gate freeze --until tomorrow", objects: gate,
 			wantErr: "--until must be a time such as 2026-12-24T06:00, or 2026-12-24T06:00:00Z"},

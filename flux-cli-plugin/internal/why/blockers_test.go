@@ -68,7 +68,7 @@ func TestBlockers(t *testing.T) {
 			want:    []why.Blocker{{Kind: why.OtherBlocker, Text: "was rolled back"}},
 		},
 		{
-			name: "a rollout is told by its message", env: "staging",
+			name: "a rollout is shown by its message", env: "staging",
 			changes: []func(*pipelinesv1.Pipeline){stands("staging", "RollingOut", "v1.2.3 is rolling out")},
 			want:    []why.Blocker{{Kind: why.OtherBlocker, Text: "v1.2.3 is rolling out"}},
 		},

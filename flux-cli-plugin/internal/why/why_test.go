@@ -122,7 +122,7 @@ func TestLine(t *testing.T) {
 			want:    "prod: waits for staging: " + named + " is rolling out: Kustomization staging/app: broken (since 2026-05-04T09:00:00Z, 3h)",
 		},
 		{
-			name:    "an approval is missing, and this is how to give it",
+			name:    "approval is required, and the command is printed",
 			env:     "prod",
 			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Waiting", named+" waits: 1 of 2 approvals, by ada", threeAgo), waitsForApproval},
 			want: "prod: " + named + " waits: 1 of 2 approvals, by ada (since 2026-05-04T09:00:00Z, 3h); " +
@@ -136,7 +136,7 @@ func TestLine(t *testing.T) {
 				"if it is urgent: flux pass gate freeze -n platform --revision " + current + " --reason TEXT",
 		},
 		{
-			name:    "a gate is closed and an approval is missing, and both commands are printed",
+			name:    "a gate is closed and approval is required, and both commands are printed",
 			env:     "prod",
 			changes: []func(*pipelinesv1.Pipeline){stands("prod", "Waiting", named+" waits"), waitsForApproval, waitsFor("GateClosed", "freeze")},
 			want: "prod: " + named + " waits; to approve: flux approve promotion app --env prod -n flux-system; " +

@@ -160,7 +160,7 @@ func (r *SourceReconciler) enforce(ctx context.Context, obj source.Source, gatin
 }
 
 // hold sets GatesOpen to False, which makes the backstop refuse new artifacts, and then suspends the source, which may
-// take long or fail. Each reconciliation does one of the two, so if there are many sources, all are False before any is
+// be slow or fail. Each reconciliation does one of the two, so if there are many sources, all are False before any is
 // suspended. The condition has its final text from the start, so a hold takes two writes, and only a failed one changes
 // the text. source-controller does not observe the generation of a new source that is suspended and has no condition,
 // so a client that waits for it would wait forever.

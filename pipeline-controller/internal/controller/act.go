@@ -139,18 +139,18 @@ func (r *PipelineReconciler) act(
 		ctx := context.WithoutCancel(ctx)
 		return r.Notifications.Notify(ctx, promotion, confirm)
 	case plan.Renew:
-		return r.seenAnew(pipeline, action, r.PullRequests.Renew(ctx, promotion, recorded, confirm))
+		return r.seenAgain(pipeline, action, r.PullRequests.Renew(ctx, promotion, recorded, confirm))
 	case plan.ReportPreconditions:
 		return r.PullRequests.ReportPreconditions(ctx, promotion, recorded, action.CommitStatus)
 	case plan.Merge:
-		return r.seenAnew(pipeline, action, r.PullRequests.Merge(ctx, promotion, recorded, confirm))
+		return r.seenAgain(pipeline, action, r.PullRequests.Merge(ctx, promotion, recorded, confirm))
 	default:
 		return r.PullRequests.Withdraw(ctx, promotion, action.Why)
 	}
 }
 
-// seenAnew triggers a check of the pull request after a change.
-func (r *PipelineReconciler) seenAnew(pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) plan.Outcome {
+// seenAgain triggers a check of the pull request after a change.
+func (r *PipelineReconciler) seenAgain(pipeline *pipelinesv1.Pipeline, action plan.Action, outcome plan.Outcome) plan.Outcome {
 	if outcome.Err == nil {
 		r.polls.forget(pipeline.UID, action.Environment)
 	}

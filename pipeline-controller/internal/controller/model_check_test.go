@@ -332,7 +332,7 @@ func (m *model) checkBeginning(p *process, env string, past *past, is *pipelines
 	// have been seen closed only now.
 	withdrawn := past.record != nil && past.record.Superseded && past.record.State != pipelinesv1.PromotionSucceeded
 	if last := past.record; last != nil && last.Attempts > 0 && sameRevision(last.Revision, is.Revision) && !past.superseded && !withdrawn {
-		m.fail("%s begins %s into %s anew, though nobody has asked for it: before it was %s", p.name, is.Revision, env, describeRecord(last))
+		m.fail("%s starts %s into %s again, though nobody has requested it: before it was %s", p.name, is.Revision, env, describeRecord(last))
 	}
 	if is.State != pipelinesv1.PromotionUnapproved && is.State != pipelinesv1.PromotionUnattempted {
 		m.fail("%s begins a promotion into %s as %s", p.name, env, is.State)

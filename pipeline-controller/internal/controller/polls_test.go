@@ -39,7 +39,7 @@ func TestPollInterval(t *testing.T) {
 		err  error
 		want time.Duration
 	}{
-		{"a new pull request is looked at every half minute", time.Minute, nil, 30 * time.Second},
+		{"a new pull request is polled every half minute", time.Minute, nil, 30 * time.Second},
 		{"after an hour it is every three minutes", time.Hour, nil, 3 * time.Minute},
 		{"after a day every ten", 24 * time.Hour, nil, 10 * time.Minute},
 		{"what can't be read is tried again soon, however old it is", 24 * time.Hour, errors.New("timeout"), 30 * time.Second},

@@ -78,7 +78,7 @@ func TestApprovalsAreTakenOnlyAsTheyAreSigned(t *testing.T) {
 		made   []pipelinesv1.PromotionApprovalSpec
 	}{
 		{name: "a signed request with nothing in it approves", target: prodPath, code: 201, made: approved("by HTTP request")},
-		{name: "a comment is kept", target: prodPath, body: `{"comment":"looked at it, „gut“"}`, code: 201, made: approved("looked at it, „gut“")},
+		{name: "a comment is kept", target: prodPath, body: `{"comment":"reviewed, „gut“"}`, code: 201, made: approved("reviewed, „gut“")},
 		{name: "an empty comment is none", target: prodPath, body: `{}`, code: 201, made: approved("by HTTP request")},
 		{name: "a percent-encoded revision is the same", target: "/approval/shop/app/prod/" + encoded, code: 201, made: approved("by HTTP request")},
 		{name: "the digest alone approves what waits by that digest, as status names it",

@@ -188,7 +188,7 @@ func TestClonesThatNobodyUsesAreRemoved(t *testing.T) {
 	g.Expect(os.ReadDir(clones.dir)).To(HaveLen(1))
 }
 
-func TestACloneThatWasAddedToOftenIsMadeAnew(t *testing.T) {
+func TestACloneThatWasAddedToOftenIsRecreated(t *testing.T) {
 	g := NewWithT(t)
 	s := newServer(t)
 	r := s.newRepository(t, "fleet")

@@ -303,7 +303,7 @@ func TestOnlyWhatIsAtAPathIsRead(t *testing.T) {
 		{"no path is that of all files", "", []string{"apps.yaml", "apps/a.yaml", "apps/deep/b.yaml"}, nil},
 		{"a directory has what is below it, too", "apps", []string{"apps/a.yaml", "apps/deep/b.yaml"}, nil},
 		{"a directory in a directory", "apps/deep", []string{"apps/deep/b.yaml"}, nil},
-		{"a file stands for itself", "apps/a.yaml", []string{"apps/a.yaml"}, nil},
+		{"a file selects itself", "apps/a.yaml", []string{"apps/a.yaml"}, nil},
 		{"a part of a name is another name", "app", nil, ErrPathNotFound},
 		{"nothing is below a file", "apps/a.yaml/b", nil, ErrPathNotFound},
 		{"a link is not followed", "apps/link", nil, ErrPathNotFound},
@@ -349,7 +349,7 @@ func TestWhatWasOfNoInterestIsPassedOverAtAPathToo(t *testing.T) {
 	}
 	g.Expect(read("apps")).To(Equal([]string{"apps/a.yaml", "apps/deep/b.yaml"}))
 	g.Expect(read("apps/deep")).To(BeEmpty())
-	g.Expect(read("")).To(Equal([]string{"other/c.yaml"}), "what is elsewhere was not looked at")
+	g.Expect(read("")).To(Equal([]string{"other/c.yaml"}), "other files were not read")
 	g.Expect(read("apps/a.yaml")).To(BeEmpty())
 }
 

@@ -159,7 +159,7 @@ func TestPacksThatNoGitMakes(t *testing.T) {
 			g.Expect(look()).To(MatchError(ContainSubstring(test.says)))
 			if test.name != "no directory" && test.name != "a tree in place of the commit's" {
 				host.Pack = handpack.Pack(whole...)
-				g.Expect(look()).To(Succeed(), "it is fetched anew")
+				g.Expect(look()).To(Succeed(), "it is fetched again")
 			}
 		})
 	}

@@ -136,7 +136,7 @@ type trouble struct {
 
 var troubles = []trouble{
 	{
-		name: "the object that stands for the cluster does not exist", reason: pipelinesv1.ClusterNotFoundReason, message: "GitopsCluster default/eu not found",
+		name: "the object that represents the cluster does not exist", reason: pipelinesv1.ClusterNotFoundReason, message: "GitopsCluster default/eu not found",
 		begin: func(_ *testing.T, w *world, leaf *leafserver.Server) {
 			w.create(secret("eu", "value", leaf.Kubeconfig(leafserver.Token)))
 		},
@@ -402,12 +402,12 @@ func TestATargetIsRefused(t *testing.T) {
 		reason, message string
 	}{
 		{
-			name:   "in a cluster that a Secret of another namespace describes",
+			name:   "in a cluster that a Secret of another namespace represents",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("Secret", "other")},
 			reason: pipelinesv1.AccessDeniedReason, message: "a Secret must be in the namespace of the Pipeline",
 		},
 		{
-			name:   "in a cluster that a ConfigMap of another namespace describes",
+			name:   "in a cluster that a ConfigMap of another namespace represents",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("ConfigMap", "other")},
 			reason: pipelinesv1.AccessDeniedReason, message: "a ConfigMap must be in the namespace of the Pipeline",
 		},
@@ -437,12 +437,12 @@ func TestATargetIsRefused(t *testing.T) {
 			reason:  pipelinesv1.AccessDeniedReason, message: "access denied",
 		},
 		{
-			name:   "in a cluster that an object of another kind describes",
+			name:   "in a cluster that an object of another kind represents",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: ref("Deployment", "")},
 			reason: pipelinesv1.InvalidTargetReason, message: "unsupported kind Deployment",
 		},
 		{
-			name: "in a cluster that a kind of the same name in another group describes",
+			name: "in a cluster that a kind of the same name in another group represents",
 			target: pipelinesv1.Target{Namespace: "prod", ClusterRef: &pipelinesv1.CrossNamespaceClusterReference{
 				APIVersion: "example.com/v1", Kind: "Cluster", Name: "eu",
 			}},
@@ -472,7 +472,7 @@ func TestATargetIsRefused(t *testing.T) {
 			reason: pipelinesv1.InvalidTargetReason, message: "the namespace or the name of the target is invalid",
 		},
 		{
-			name:    "outside the only namespace that the controller looks at",
+			name:    "outside the only namespace that the controller watches",
 			target:  pipelinesv1.Target{Namespace: "prod"},
 			options: func(o *leafcluster.Options) { o.Namespace = "default" },
 			reason:  pipelinesv1.AccessDeniedReason, message: "access denied: the controller watches namespace default only",
@@ -740,7 +740,7 @@ func TestAKubeconfigThatIsReplaced(t *testing.T) {
 	g.Eventually(w.state(p)).Should(haveRevision("v7"))
 }
 
-func TestAWatchThatIsTooOldListsAnew(t *testing.T) {
+func TestAWatchThatIsTooOldListsAgain(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(t)
 	leaf := newAppLeaf(t)
@@ -1003,7 +1003,7 @@ func TestANameThatCannotBeOneIsAReason(t *testing.T) {
 			g.Eventually(w.state(p)).Should(beUnknown(pipelinesv1.SecretNotFoundReason))
 			g.Eventually(func() int { open, _ := leaf.Connections(); return open }).Should(BeZero())
 		})
-		t.Run("of the object that stands for the cluster: "+name, func(t *testing.T) {
+		t.Run("of the object that represents the cluster: "+name, func(t *testing.T) {
 			g := NewWithT(t)
 			w := newWorld(t, withStrict)
 			p := pipeline("p", inCluster(name))

@@ -177,7 +177,7 @@ func TestATokenThatIsRefusedWhenItIsToBeReplacedIsTheReason(t *testing.T) {
 	g.Eventually(w.state(p)).Should(haveRevision("v1"))
 }
 
-func TestAServiceAccountThatWasMadeAnewHasANewToken(t *testing.T) {
+func TestAServiceAccountThatWasRecreatedHasANewToken(t *testing.T) {
 	g := NewWithT(t)
 	w, leaf := newWorld(t), newAppLeaf(t)
 	acceptTokens(leaf)

@@ -349,7 +349,7 @@ func TestAStepThatMeetsARateLimitIsNotTakenAgainBeforeItEnds(t *testing.T) {
 	limit := now.Add(time.Hour)
 	g.Expect(plan.Record(w.Pipeline, *next.Action, plan.Outcome{Err: errors.New("rate limited"), RetryAt: limit}, now)).To(BeTrue())
 	seen := w.PullRequests["staging"]
-	delete(w.PullRequests, "staging") // it is not looked at either
+	delete(w.PullRequests, "staging") // it is not polled either
 
 	w.Now = limit.Add(-time.Second)
 	g.Expect(plan.Next(w).Action).To(BeNil())

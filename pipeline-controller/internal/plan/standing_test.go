@@ -214,12 +214,12 @@ func TestARollback(t *testing.T) {
 	}
 }
 
-func TestAPromotionThatIsForcedAfterItsEndIsApprovedAnew(t *testing.T) {
+func TestAPromotionThatIsForcedAfterItsEndIsApprovedAgain(t *testing.T) {
 	approved := []func(*plan.World){spec(manual), approval("staging", "v2", "ada"), requested("again", true)}
 	for _, test := range []struct {
 		name   string
 		record func(*plan.World)
-		anew   bool
+		again  bool
 	}{
 		{"one that succeeded", record("staging", "v2", "succeeded"), true},
 		{"one that was abandoned", record("staging", "v2", "abandoned"), true},
@@ -228,8 +228,8 @@ func TestAPromotionThatIsForcedAfterItsEndIsApprovedAnew(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
 			next := plan.Next(with(world("v2", "v1"), append(approved, test.record)...))
-			g.Expect(next.Status.Environments["staging"].WaitingApproval.Revision != "").To(Equal(test.anew))
-			g.Expect(len(next.StaleApprovals) == 1).To(Equal(test.anew))
+			g.Expect(next.Status.Environments["staging"].WaitingApproval.Revision != "").To(Equal(test.again))
+			g.Expect(len(next.StaleApprovals) == 1).To(Equal(test.again))
 			g.Expect(next.Action != nil && next.Action.Kind == plan.OpenPullRequest).To(BeFalse(), "what an attempt left is withdrawn first")
 		})
 	}

@@ -140,7 +140,7 @@ func TestPacksThatAreRefused(t *testing.T) {
 		{name: "nothing", says: "it ends too early"},
 		{name: "a pack that ends too early", pack: handpack.Pack(blob("hello"))[:14], says: "can't be inflated"},
 		{name: "a pack without its end", pack: handpack.Pack(blob("hello"))[:30], says: "does not end after its last object"},
-		{name: "a pack that goes on after its end", pack: append(handpack.Pack(blob("hello")), "more"...), says: "does not end after its last object"},
+		{name: "a pack that continues after its end", pack: append(handpack.Pack(blob("hello")), "more"...), says: "does not end after its last object"},
 		{name: "a pack that says it has more objects than it can", pack: []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x14"), says: "too short for 20 objects"},
 		{name: "more objects than are allowed", pack: []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x15"), says: "more than 20 files and directories"},
 		{name: "a blob that says it has 2^40 bytes", pack: handpack.Pack(handpack.Entry{Type: handpack.Blob, Size: 1 << 40}), says: "with a file of 1099511627776 bytes, the repository exceeds the limit of 20000 bytes"},

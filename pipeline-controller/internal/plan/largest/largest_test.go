@@ -209,7 +209,7 @@ func (w *world) grow() {
 	for number := range 11 {
 		past.travel(w.revision(number))
 	}
-	// Which took long enough for one environment.
+	// This is slow, so it is done for one environment only.
 	last := w.Pipeline.Spec.Environments[1].Name
 	w.Now, w.Pipeline.Status.Environments = past.Now, map[string]*pipelinesv1.EnvironmentStatus{}
 	for i, env := range w.Pipeline.Spec.Environments[1:] {
