@@ -56,8 +56,8 @@ func newPassGateCommand(cluster *clusterFlags) *cobra.Command {
 creates a GatePass in your name, which ends by itself. If spec.passes.required of the gate asks for
 several people, each of them runs the command with the same revision.
 
-Name the revision as sources show it (main@sha1:…, v1.2.3@sha1:…, or the version of a chart), or by
-its whole commit or digest. A branch or tag alone is refused, because it can move.
+Name the revision as sources and promotions show it (main@sha1:…, v1.2.3@sha1:…, or the version of a
+chart), or by its whole commit or digest. A branch or tag alone is refused, because it can move.
 
 You need the RBAC verbs 'get' and 'pass' on the gate, and 'create' on gatepasses.`,
 		Example: `  # Let a commit pass the gate 'change-freeze' for two hours

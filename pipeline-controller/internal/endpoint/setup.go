@@ -39,7 +39,7 @@ type Options struct {
 
 // BindFlags binds the options to flags.
 func (o *Options) BindFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.Addr, "approval-addr", ":9292", "The address the endpoint for approvals and webhooks binds to. If empty, the endpoint is disabled.")
+	flags.StringVar(&o.Addr, "approval-addr", ":9292", "The address that the endpoint for approvals and webhooks binds to. If empty, the endpoint is disabled.")
 	flags.BoolVar(&o.AllowLegacySignatures, "allow-legacy-approval-signatures", false,
 		"Accept approvals whose signature does not cover the path and time. Anyone who sees such a request can replay it.")
 }
