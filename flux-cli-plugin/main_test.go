@@ -143,7 +143,7 @@ func TestOpenAndClose(t *testing.T) {
 			wantOutput: "► opening gate freeze in NAMESPACE namespace\n✔ gate opened\n",
 		},
 		{
-			name:       "a new reason takes the old one's place",
+			name:       "a new reason replaces the old one",
 			closed:     true,
 			reason:     "release-week",
 			command:    "flux-open gate freeze --wait=false --reason=released",
@@ -183,7 +183,7 @@ func TestOpenAndClose(t *testing.T) {
 			wantOutput: "► closing gate freeze in NAMESPACE namespace\n✔ gate is already closed; reason changed\n",
 		},
 		{
-			name:       "an empty reason takes the old one away",
+			name:       "an empty reason removes the old one",
 			closed:     true,
 			reason:     "release-week",
 			command:    "flux-close gate freeze --wait=false --reason=",
@@ -431,7 +431,7 @@ func TestNamespace(t *testing.T) {
 		want string
 	}{
 		{
-			name: "it is flux-system by default, whatever the context says",
+			name: "it is flux-system by default, regardless of the context",
 			want: "gate missing not found in flux-system namespace",
 		},
 		{
@@ -462,7 +462,7 @@ func TestNamespace(t *testing.T) {
 			want: "gate missing not found in " + inEnv + " namespace",
 		},
 		{
-			name: "one that is no DNS label is refused",
+			name: "one that is not a DNS label is refused",
 			args: []string{"--namespace", "a/b"},
 			want: `✗ namespace must be a valid DNS label: "a/b"`,
 		},
@@ -798,7 +798,7 @@ func TestCompletion(t *testing.T) {
 			want: "calendar\tDraw when a gate is open and closed\nclose\tClose gates\ncreate\tCreate a gate\nget\tShow a gate, its next changes and what it holds\nhelp\tHelp about any command\nlist\tList gates\nopen\tOpen gates\npasses\tList the passes of gates\nsources\tList sources with their gates\n:4\n",
 		},
 		{
-			name: "the names of gates are completed where they are shown, too",
+			name: "the names of gates are also completed for the commands that show them",
 			args: []string{"flux-gate", "__complete", "get", "-n", namespace, "f"},
 			want: "freeze\tclosed\n:4\n",
 		},

@@ -130,9 +130,9 @@ func installImageAutomation(ctx context.Context) {
 	})
 }
 
-// commitImages is a stand-in for image-automation-controller until the context ends. A run does nothing if the object is
-// suspended. Otherwise it commits, and writes conditions as image-automation-controller 1.2 does. It differs in these
-// ways:
+// commitImages is a stand-in for image-automation-controller until the context ends. A run does nothing if the object
+// is suspended. Otherwise it commits, and writes conditions as image-automation-controller 1.2 does. It differs in
+// these ways:
 //
 //   - A commit is only counted. It takes no time, so no run is in progress when the object is suspended.
 //   - It reads from the API server and not from a cache, so it always sees the hold.

@@ -141,7 +141,8 @@ func (p *GatePass) IsInForce(now time.Time) bool {
 	return p.DeletionTimestamp.IsZero() && now.Before(p.Spec.Expires.Time)
 }
 
-// Granters returns the people who let a revision pass the gate at a time, in the order of the passes. Each is listed once.
+// Granters returns the people who let a revision pass the gate at a time, in the order of the passes. Each is listed
+// once.
 func (g *Gate) Granters(passes []GatePass, revision string, now time.Time) []string {
 	var people []string
 	for i := range passes {

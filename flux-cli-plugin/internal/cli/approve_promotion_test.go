@@ -182,7 +182,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
-			name:     "the same command is there beside the others about pipelines",
+			name:     "the same command exists beside the others about pipelines",
 			command:  "flux-pipeline approve app --env prod --yes",
 			pipeline: waiting(),
 			after:    controller(t, approved, created),
@@ -209,7 +209,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantErr:  "nothing was approved",
 		},
 		{
-			name:     "without a terminal there is nobody to ask",
+			name:     "without a terminal, nobody can be asked",
 			command:  "flux-approve promotion app --env prod",
 			pipeline: waiting(),
 			want:     shownOne,
@@ -251,7 +251,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantMade: []pipelinesv1.PromotionApprovalSpec{{Environment: "prod", Revision: current, ApprovedBy: "ada"}},
 		},
 		{
-			name:    "a promotion that was attempted is approved by its own name, though the run's is another one now",
+			name:    "a promotion that was attempted is approved by its own name, even if the run has another one now",
 			command: "flux-approve promotion app --env prod --yes",
 			pipeline: waiting(func(p *pipelinesv1.Pipeline) {
 				p.Status.Revision = "main@" + current[len("v1.2.3@"):]
@@ -431,7 +431,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantErr:  "nothing waits for approval in environment staging of pipeline app: staging: runs v1.2.3@sha1:cccccccc",
 		},
 		{
-			name:     "what waits is approved as it is shown, and without its environment if there is no other that waits",
+			name:     "a promotion that waits is approved as shown, and without its environment if no other one waits",
 			command:  "flux-approve promotion app --yes --wait=false --revision v1.2.3@sha1:cccccccc",
 			pipeline: waiting(),
 			want:     shownOne + "✔ promotion approved by ada\n",
@@ -482,7 +482,7 @@ func TestApprovePromotion(t *testing.T) {
 			wantErr:  "pipeline shop not found in flux-system namespace, which has: app",
 		},
 		{
-			name:     "one who may not approve gets the API server's words",
+			name:     "a user who may not approve gets the API server's error",
 			command:  "flux-approve promotion app --env prod --yes",
 			pipeline: waiting(),
 			refuse: func(verb string, obj any) error {
@@ -496,7 +496,7 @@ func TestApprovePromotion(t *testing.T) {
 				`" is forbidden: ada may not approve promotions of Pipeline flux-system/app`,
 		},
 		{
-			name:     "one who may not even see the pipeline gets the API server's words",
+			name:     "a user who may not get the pipeline gets the API server's error",
 			command:  "flux-approve promotion app --env prod --yes",
 			pipeline: waiting(),
 			refuse: func(verb string, obj any) error {

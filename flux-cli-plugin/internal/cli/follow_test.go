@@ -75,7 +75,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 			wantText: "prod: the last attempt to promote v1.2.3@sha1:cccccccc was interrupted; next attempt at 2026-05-04T12:00:10Z",
 		},
 		{
-			name:     "a pull request is the end of it",
+			name:     "the command ends at a pull request",
 			changes:  []func(*pipelinesv1.Pipeline){approved, created},
 			want:     done,
 			wantText: "pull request " + pull + " waits to be merged",
@@ -126,7 +126,7 @@ func TestProgressOfAnApprovedPromotion(t *testing.T) {
 			wantText: "prod: Kustomization prod/app can't be read: not found",
 		},
 		{
-			name: "a record that is not there yet is waited for",
+			name: "the command waits for a missing record",
 			changes: []func(*pipelinesv1.Pipeline){func(p *pipelinesv1.Pipeline) {
 				p.Status.Environments["prod"].Promotion = nil
 			}},

@@ -77,7 +77,7 @@ Tue 31  ····································
 `,
 		},
 		{
-			name:    "calendar takes a month and no day",
+			name:    "calendar accepts a month and no day",
 			command: "flux-gate calendar weekend --month 2026-03-01",
 			objects: []client.Object{weekend},
 			wantErr: "--month must be a year and a month, such as 2026-12",

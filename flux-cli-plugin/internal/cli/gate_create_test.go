@@ -72,14 +72,14 @@ func TestGateCreate(t *testing.T) {
 func TestGateCreateRefuses(t *testing.T) {
 	testCommands(t, []commandTest{
 		{
-			name:    "create refuses a gate that is there, and says how to turn it",
+			name:    "create refuses an existing gate, and says how to turn it",
 			command: "flux-gate create change-freeze --closed",
 			objects: []client.Object{newGate("flux-system", "change-freeze")},
 			wantLog: "► creating gate change-freeze in flux-system namespace\n",
 			wantErr: "gate change-freeze already exists in flux-system namespace; use 'flux open gate' and 'flux close gate'",
 		},
 		{
-			name:    "create gives the API server's words to one who may not",
+			name:    "create prints the API server's error for a user without the right",
 			command: "flux-gate create change-freeze",
 			refuse: func(string, any) error {
 				return forbidden("gates", "change-freeze", `User "ada" cannot create resource`)

@@ -144,7 +144,7 @@ Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of q
 `,
 		},
 		{
-			name:    "get shows those of the gate's namespace to one who may not look into others",
+			name:    "get shows those of the gate's namespace to a user who may not list others",
 			command: "flux-gate get change-freeze",
 			objects: append([]client.Object{newGate("flux-system", "change-freeze", frozen, forAll)}, sources[:4]...),
 			refuse:  noSources,
@@ -172,7 +172,7 @@ Gate/flux-system/change-freeze: closed since 2026-05-04T09:00:00Z (3h): end of q
 `,
 		},
 		{
-			name:    "get shows a gate that gate-controller has not seen to one who may list nothing",
+			name:    "get shows a gate that gate-controller has not seen to a user who may list nothing",
 			command: "flux-gate get new",
 			objects: []client.Object{newGate("flux-system", "new")},
 			refuse:  noLists,
@@ -226,7 +226,7 @@ Gate/flux-system/new: open
 `,
 		},
 		{
-			name:    "get names those that are there instead",
+			name:    "get names the existing ones instead",
 			command: "flux-gate get missing",
 			objects: []client.Object{newGate("flux-system", "change-freeze")},
 			wantErr: "gate missing not found in flux-system namespace, which has: change-freeze",

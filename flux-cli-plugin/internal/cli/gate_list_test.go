@@ -98,7 +98,7 @@ flux-system/change-freeze   <unknown>   <unknown>   <unknown>   <unknown>   you 
 `,
 		},
 		{
-			name:    "list shows the gates to one who may list nothing else",
+			name:    "list shows the gates to a user who may list nothing else",
 			command: "flux-gate list",
 			objects: []client.Object{newGate("flux-system", "change-freeze", frozen)},
 			refuse: func(verb string, obj any) error {
@@ -113,18 +113,18 @@ change-freeze   closed   3h      -       2      end of quarter
 `,
 		},
 		{
-			name:    "list says so where there are none",
+			name:    "list says if there are none",
 			command: "flux-gate list",
 			objects: []client.Object{newGate("team", "other")},
 			wantErr: "no gates found in flux-system namespace",
 		},
 		{
-			name:    "list says so where there are none in any namespace",
+			name:    "list says if there are none in any namespace",
 			command: "flux-gate list -A",
 			wantErr: "no gates found in any namespace",
 		},
 		{
-			name:    "list takes one name",
+			name:    "list accepts one name",
 			command: "flux-gate list change-freeze sign-off",
 			wantErr: "one gate name is expected, got 2 arguments: change-freeze sign-off",
 		},

@@ -87,12 +87,12 @@ change-freeze   change-freeze-bob   1.2.3      Mon 2026-05-04 13:00 UTC   bob   
 			wantOut: "flux-system   change-freeze   sha1:ffffffff   Mon 2026-05-04 13:00 UTC   bob   INC-4711   <unknown>\n",
 		},
 		{
-			name:    "it is no error if there are none",
+			name:    "it is not an error if there are none",
 			command: "flux-gate passes",
 			wantLog: "✗ no passes found in flux-system namespace\n",
 		},
 		{
-			name:    "one who may not list them gets the API server's words",
+			name:    "a user who may not list them gets the API server's error",
 			command: "flux-gate passes",
 			refuse: func(string, any) error {
 				return forbidden("gatepasses", "", `User "ada" cannot list resource`)

@@ -106,7 +106,7 @@ GitRepository/foreign   flux-system/change-freeze   held    true        -       
 			wantErr: "you may not list GitRepository, OCIRepository, Bucket, HelmRepository, HelmChart, ExternalArtifact, ImageUpdateAutomation in flux-system namespace",
 		},
 		{
-			name:    "sources says so where none has gates",
+			name:    "sources says if none has gates",
 			command: "flux-gate sources",
 			objects: sources[1:3],
 			wantErr: "no gated sources found in flux-system namespace",
@@ -130,7 +130,7 @@ Bucket/one-is-enough   oneOf sign-off,change-freeze   released   false       -  
 `,
 		},
 		{
-			name:    "sources fails where the kind has none of that name",
+			name:    "sources fails if the kind has none of that name",
 			command: "flux-gate sources Bucket/inherits",
 			objects: sources,
 			wantErr: "gated source Bucket/inherits not found in flux-system namespace",

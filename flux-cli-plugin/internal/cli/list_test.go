@@ -88,7 +88,7 @@ func TestListFlags(t *testing.T) {
 			wantErr: "no gates found in flux-system namespace",
 		},
 		{
-			name:    "a label selector that is none is refused",
+			name:    "an invalid label selector is refused",
 			command: "flux-gate list -l a=b=c",
 			wantErr: "--label-selector: found '=', expected: ',' or 'end of string'",
 		},
@@ -113,7 +113,7 @@ func TestListFlags(t *testing.T) {
 			wantOut: "NAME   STATE   SINCE   UNTIL   HELD   REASON\n",
 		},
 		{
-			name:    "a status selector that is none is refused",
+			name:    "an invalid status selector is refused",
 			command: "flux-gate list --status-selector ready",
 			wantErr: "--status-selector must be a condition and its status, such as ready=false or ready!=true",
 		},
@@ -130,7 +130,7 @@ func TestListFlags(t *testing.T) {
 			wantOut: "gate.gating.toolkit.fluxcd.io/change-freeze\ngate.gating.toolkit.fluxcd.io/new\ngate.gating.toolkit.fluxcd.io/nightly\n",
 		},
 		{
-			name:    "get prints names, too",
+			name:    "get also prints names",
 			command: "flux-pipeline get app -o name",
 			objects: []client.Object{waiting()},
 			wantOut: "pipeline.pipelines.weave.works/app\n",

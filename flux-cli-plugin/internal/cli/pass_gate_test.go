@@ -209,7 +209,7 @@ func TestPassGate(t *testing.T) {
 ` + revoke,
 		},
 		{
-			name:    "what no pass applies to is told",
+			name:    "objects to which no pass applies are printed",
 			command: "flux-pass gate change-freeze --reason INC-4711 --revision " + fix,
 			objects: []client.Object{
 				closedGate,
@@ -263,7 +263,7 @@ func TestPassGate(t *testing.T) {
 			wantErr: "--reason is required: say why this revision may pass",
 		},
 		{
-			name:    "a reason that shows nothing is none",
+			name:    "a reason without visible characters is none",
 			command: "flux-pass gate change-freeze --reason \u200b --revision " + fix,
 			wantErr: "--reason is required: say why this revision may pass",
 		},
@@ -278,7 +278,7 @@ func TestPassGate(t *testing.T) {
 			wantErr: "--for must be between 1s and 168h, such as 2h",
 		},
 		{
-			name:    "one who may not let it pass gets the API server's words",
+			name:    "a user who may not let it pass gets the API server's error",
 			command: "flux-pass gate change-freeze --reason INC-4711 --revision " + fix,
 			objects: []client.Object{closedGate},
 			refuse: func(verb string, obj any) error {

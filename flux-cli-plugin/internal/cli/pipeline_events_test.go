@@ -81,7 +81,7 @@ LAST SEEN          TYPE      REASON            OBJECT          MESSAGE
 				"flux-system   60s   Normal   Promoted   Pipeline/app    message of Promoted\n",
 		},
 		{
-			name:    "none are no error, as in flux",
+			name:    "an empty list is not an error, as in flux",
 			command: "flux-pipeline events app",
 			objects: []client.Object{waiting()},
 			wantLog: "✗ no events found in flux-system namespace\n",

@@ -61,7 +61,7 @@ Pipeline/flux-system/app: prod: Kustomization prod/app in cluster eu can't be re
 			wantOut: "\nPipeline/team/shop: pipeline-controller has not reconciled it yet\n",
 		},
 		{
-			name:    "get names those that are there instead",
+			name:    "get names the existing ones instead",
 			command: "flux-pipeline get shop",
 			objects: []client.Object{waiting()},
 			wantErr: "pipeline shop not found in flux-system namespace, which has: app",

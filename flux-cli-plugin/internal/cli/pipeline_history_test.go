@@ -37,7 +37,7 @@ old           v1.2.2@sha1:bbbbbbbb   failed      2026-05-04T11:00:00Z   -       
 `,
 		},
 		{
-			name:    "history shows those of one environment on demand, also of one that is no longer in the spec",
+			name:    "history shows those of one environment on request, also if it is no longer in the spec",
 			command: "flux-pipeline history app --env old",
 			objects: []client.Object{promoted()},
 			wantOut: `
@@ -46,13 +46,13 @@ old           v1.2.2@sha1:bbbbbbbb   failed   2026-05-04T11:00:00Z   -       -  
 `,
 		},
 		{
-			name:    "history says so where there is none",
+			name:    "history says if there is none",
 			command: "flux-pipeline history shop -n team",
 			objects: []client.Object{elsewhere()},
 			wantLog: "✗ pipeline shop has not promoted anything yet\n",
 		},
 		{
-			name:    "history names the environments there are",
+			name:    "history names the existing environments",
 			command: "flux-pipeline history app --env production",
 			objects: []client.Object{promoted()},
 			wantErr: "pipeline app has no environment production: its environments are dev, staging, prod",

@@ -70,18 +70,18 @@ team          site   <unknown>                      nothing RollingOut   -      
 `,
 		},
 		{
-			name:    "list says so where there are none",
+			name:    "list says if there are none",
 			command: "flux-pipeline list",
 			objects: []client.Object{elsewhere()},
 			wantErr: "no pipelines found in flux-system namespace",
 		},
 		{
-			name:    "list says so where there are none in any namespace",
+			name:    "list says if there are none in any namespace",
 			command: "flux-pipeline list --all-namespaces",
 			wantErr: "no pipelines found in any namespace",
 		},
 		{
-			name:    "list gives the API server's words to one who may not",
+			name:    "list prints the API server's error for a user without the right",
 			command: "flux-pipeline list -A",
 			refuse: func(verb string, _ any) error {
 				if verb == "list all" {

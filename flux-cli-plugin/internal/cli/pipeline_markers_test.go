@@ -117,7 +117,7 @@ linked/app.yaml:1   flux-system/app   nowhere       -      v0      -
 `,
 		},
 		{
-			name:    "it says so where there are none",
+			name:    "it says if there are none",
 			command: []string{"flux-pipeline", "markers"},
 			wantLog: "✗ no markers found in .\n",
 		},
@@ -145,7 +145,7 @@ large.yaml:4194305   -          -             -      -       the file has a mark
 			wantErr: "invalid markers: 1 of 1",
 		},
 		{
-			name:    "a file too large to be promoted into, without a marker that is asked for, is no problem",
+			name:    "a file too large to be promoted into, without a selected marker, is not a problem",
 			files:   map[string]string{"large.yaml": strings.Repeat("#\n", 4<<20) + "tag: v1 # {\"$promotion\": \"flux-system:app:prod\"}\n"},
 			command: []string{"flux-pipeline", "markers", "--pipeline", "shop"},
 			wantErr: "no markers of pipeline shop found in .",
@@ -157,13 +157,13 @@ large.yaml:4194305   -          -             -      -       the file has a mark
 			wantErr: "no markers of environment production, pipeline app found in ., which has: dev, prod",
 		},
 		{
-			name:    "it is one where no environment has any, too",
+			name:    "it is also an error if no environment has any",
 			files:   good,
 			command: []string{"flux-pipeline", "markers", "--env", "prod", "-n", "nowhere"},
 			wantErr: "no markers of environment prod, namespace nowhere found in .",
 		},
 		{
-			name:    "a preview shows what would change, as it would be written",
+			name:    "a preview shows what would be written",
 			files:   good,
 			command: []string{"flux-pipeline", "markers", "--pipeline", "app", "--set", "v1.1.0@sha1:6fd5a1c1b2c3d4e5f60718293a4b5c6d7e8f9012"},
 			wantOut: `
@@ -179,7 +179,7 @@ apps/prod/app.yml:4: → 6fd5a1c1b2c3d4e5f60718293a4b5c6d7e8f9012
 			wantOut: "\napps/prod/shop.yml:1: 1.9 → \"1.10\"\n",
 		},
 		{
-			name:    "a preview says so where all is as it would be",
+			name:    "a preview says if nothing would change",
 			files:   map[string]string{"a.yaml": bad["b.yaml"]},
 			command: []string{"flux-pipeline", "markers", "--set", "v1"},
 			wantLog: "✔ no value would change\n",
@@ -219,12 +219,12 @@ linked.yaml:1   flux-system/app   nowhere       -      v0      -
 `,
 		},
 		{
-			name:    "a file that is no YAML by its name has no markers",
+			name:    "a file without the name of a YAML file has no markers",
 			command: []string{"flux-pipeline", "markers", "template.yaml.tpl"},
 			wantLog: "✗ no markers found in template.yaml.tpl\n",
 		},
 		{
-			name:    "a directory that is not there is named",
+			name:    "the error for a missing directory names it",
 			command: []string{"flux-pipeline", "markers", "nowhere"},
 			wantErr: "stat nowhere: no such file or directory",
 		},

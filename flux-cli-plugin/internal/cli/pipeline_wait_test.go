@@ -70,7 +70,7 @@ func TestPipelineWait(t *testing.T) {
 			wantExit: 3,
 		},
 		{
-			name:     "the environment that the revision stands at is named, though another one is waited for",
+			name:     "the environment that the revision has reached is named, even if the command waits for another one",
 			command:  "flux-pipeline wait app --env prod --timeout 10ms",
 			pipeline: standing("staging", "RollingOut", "v1.2.3@sha1:cccccccc is rolling out"),
 			wantLog:  "◎ staging: v1.2.3@sha1:cccccccc is rolling out\n",
@@ -78,7 +78,7 @@ func TestPipelineWait(t *testing.T) {
 			wantExit: 3,
 		},
 		{
-			name:     "a revision that has not set out yet is waited for, whatever another one does",
+			name:     "the command waits for a revision that has not started yet, regardless of others",
 			command:  "flux-pipeline wait app --revision v1.2.4 --timeout 10ms",
 			pipeline: standing("prod", "Failed", "promoting v1.2.3@sha1:cccccccc failed"),
 			wantLog:  "◎ waiting for v1.2.4: v1.2.3@sha1:cccccccc is being promoted\n",

@@ -37,7 +37,7 @@ func TestPipelineWhy(t *testing.T) {
 			wantOut: "\nstaging: runs v1.2.3@sha1:cccccccc\n",
 		},
 		{
-			name:    "why names the environments there are",
+			name:    "why names the existing environments",
 			command: "flux-pipeline why app --env production",
 			objects: []client.Object{promoted()},
 			wantErr: "pipeline app has no environment production: its environments are dev, staging, prod",

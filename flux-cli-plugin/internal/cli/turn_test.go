@@ -58,13 +58,13 @@ func TestOverrides(t *testing.T) {
 			log:     "► opening gate freeze in flux-system namespace\n✔ gate opened\n",
 		},
 		{
-			name: "close --until overrides it too, by the reader's time zone", gate: newGate("flux-system", "freeze"),
+			name: "close --until also overrides it, in the reader's time zone", gate: newGate("flux-system", "freeze"),
 			command: []string{"flux-close", "gate", "freeze", "--wait=false", "--until=2026-05-04T18:00"},
 			want:    &gatingv1.Override{Closed: true, Until: *at(6 * time.Hour)},
 			log:     "► closing gate freeze in flux-system namespace\n✔ gate closed\n",
 		},
 		{
-			name: "--until takes a time of any zone", gate: newGate("flux-system", "freeze"),
+			name: "--until accepts a time of any zone", gate: newGate("flux-system", "freeze"),
 			command: []string{"flux-close", "gate", "freeze", "--wait=false", "--until=2026-05-04T18:00:30+02:00"},
 			want:    &gatingv1.Override{Closed: true, Until: *at(4*time.Hour + 30*time.Second)},
 			log:     "► closing gate freeze in flux-system namespace\n✔ gate closed\n",

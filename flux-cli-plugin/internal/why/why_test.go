@@ -182,7 +182,7 @@ func TestLine(t *testing.T) {
 			want:    "prod: pipeline-controller has not reconciled the pipeline yet: check that it is running",
 		},
 		{
-			name: "the pipeline is too large to say anything of its environments",
+			name: "the pipeline is too large to have a status of its environments",
 			env:  "prod",
 			changes: []func(*pipelinesv1.Pipeline){func(p *pipelinesv1.Pipeline) {
 				p.Status.Environments = nil
