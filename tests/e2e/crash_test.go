@@ -19,7 +19,10 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
@@ -121,6 +124,80 @@ var _ = Describe("Killing gate-controller", func() {
 			killproxy.Moment{Call: 7}, killproxy.Moment{Call: 9, Done: true}, killproxy.Moment{Call: 12}, killproxy.Moment{Call: 15, Done: true},
 			killproxy.Moment{Call: 18}, killproxy.Moment{Call: 20, Done: true}),
 	)
+
+	DescribeTable("while it restores a lost artifact, and starting it again, restores that artifact and publishes nothing newer", func(ctx SpecContext, name string, moments iter.Seq[killproxy.Moment]) {
+		controller, killAt := killableController(ctx)
+		w := newWindowed(ctx, name)
+		observer, before := watchArtifacts(ctx, w.source), w.head()
+		_, commit, _ := strings.Cut(before, "@sha1:")
+		// follow makes the source follow its branch, which is ahead of the lost artifact, or stay at a commit.
+		follow := func(commit string) {
+			GinkgoHelper()
+			patch := fmt.Appendf(nil, `{"spec":{"ref":{"commit":%s}}}`, commit)
+			Expect(world.Client.Patch(ctx, w.source.DeepCopy(), client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+		}
+		follow(strconv.Quote(commit))
+		w.hold(ctx)
+		w.release("v2.0.0")
+		recorded := published(now(ctx, []*unstructured.Unstructured{w.source})[0])
+
+		settled := func(g Gomega, ctx context.Context) {
+			g.Expect(content(w.source)(ctx)).To(ContainSubstring("v1.0.0"))
+			is := now(ctx, []*unstructured.Unstructured{w.source})[0]
+			g.Expect(published(is)).To(Equal(recorded))
+			g.Expect(heldAndObserved(w.source)(ctx)).To(BeTrue())
+			g.Expect(gatesOpen(is)).To(And(HaveField("Status", BeEquivalentTo("False")), HaveField("ObservedGeneration", is.GetGeneration())))
+			g.Expect(condition(w.source, gatingv1.ArtifactLostCondition)(ctx)).To(HaveField("Type", BeEmpty()))
+			gate := &gatingv1.Gate{}
+			g.Expect(world.Client.Get(ctx, client.ObjectKeyFromObject(w.gate), gate)).To(Succeed())
+			g.Expect(gate.Status).To(And(HaveField("Lost", BeZero()), HaveField("Held", BeEquivalentTo(1)), HaveField("Pending", BeZero())))
+		}
+		Eventually(ctx, settled).Should(Succeed())
+		kills := 0
+		for moment := range moments {
+			By(fmt.Sprintf("losing the artifact and killing the controller at %+v", moment))
+			dead := killAt(moment)
+			loseArtifacts(ctx)
+			var death *killproxy.Death
+			Eventually(ctx, func(g Gomega, ctx context.Context) {
+				select {
+				case found := <-dead:
+					death = &found
+				default:
+				}
+				if death == nil {
+					settled(g, ctx)
+				}
+			}).Should(Succeed())
+			if death == nil {
+				GinkgoWriter.Println("restored before that call")
+				break
+			}
+			Expect(death.Err).NotTo(HaveOccurred())
+			GinkgoWriter.Println("killed at", death.Call)
+			kills++
+			if suspended, err := field(w.source, "spec", "suspend")(ctx); suspended == nil {
+				Expect(err).NotTo(HaveOccurred())
+				By("having the source offer a newer revision, and then the lost one, while nobody holds it")
+				refused, err := refusals(w.source)
+				Expect(err).NotTo(HaveOccurred())
+				follow("null")
+				Eventually(ctx, func() (int, error) { return refusals(w.source) }).Should(BeNumerically(">", refused))
+				follow(strconv.Quote(commit))
+				Eventually(ctx, content(w.source)).Should(ContainSubstring("v1.0.0"))
+			}
+			Expect(controller.Start(ctx)).To(Succeed())
+			Eventually(ctx, settled).Should(Succeed())
+		}
+		observer.expect(before)
+		Expect(kills).To(BeNumerically(">=", 3))
+	},
+		Entry("at its beginning, middle and end", "crash-restore", slices.Values([]killproxy.Moment{{Call: 1, Done: true}, {Call: 3, Done: true}, {Call: 6}})),
+		Entry("at every call", slow, "crash-restore-all", func(yield func(killproxy.Moment) bool) {
+			for call := 1; yield(killproxy.Moment{Call: call}) && yield(killproxy.Moment{Call: call, Done: true}); call++ {
+			}
+		}),
+	)
 })
 
 // killableController runs gate-controller instead of the suite's, so it can be killed at a point of its work.
@@ -137,6 +214,7 @@ func killableController(ctx context.Context) (controller *localcluster.Process, 
 	DeferCleanup(func(ctx SpecContext) { Expect(world.GateController.Start(ctx)).To(Succeed()) })
 	controller, err = world.Cluster.StartController(ctx, localcluster.ControllerProcess{
 		Name: "gate-controller-killed", Binary: "gate-controller", ServiceAccount: "gate-controller", Server: server,
+		Args: []string{"--artifact-hosts=" + world.Cluster.ArtifactsAddr},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(controller.Kill)
