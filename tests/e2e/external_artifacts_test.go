@@ -220,6 +220,12 @@ var _ = Describe("An ExternalArtifact", Ordered, func() {
 			Expect(editor.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("forger"), client.ForceOwnership)).To(withoutRight, annotation)
 			applied.SetName("forged")
 			Expect(editor.Create(ctx, applied)).To(withoutRight, annotation)
+
+			removed := is()
+			annotations = removed.GetAnnotations()
+			delete(annotations, annotation)
+			removed.SetAnnotations(annotations)
+			Expect(editor.Patch(ctx, removed, client.MergeFrom(is()), client.DryRunAll)).To(Succeed(), "everyone may remove it")
 		}
 
 		By("closing the gate while gate-controller is down")
