@@ -17,6 +17,7 @@ limitations under the License.
 package scale
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -29,21 +30,29 @@ import (
 func TestPromotionRequests(t *testing.T) {
 	g := NewWithT(t)
 	ctx, log := t.Context(), audited(t)
-	f, err := startFleet(ctx, t, 10)
+	f, err := startFleet(ctx, t, 20)
 	g.Expect(err).NotTo(HaveOccurred())
 	receiver, _ := f.receive(t)
 	g.Expect(errors.Join(f.addApplications(ctx), f.watch(ctx), f.startController(ctx, receiver), f.known(ctx), f.settled(ctx))).To(Succeed())
-
-	position, err := log.end()
-	g.Expect(err).NotTo(HaveOccurred())
-	times, _, err := f.promoteOneByOne(ctx)
-	g.Expect(errors.Join(err, f.known(ctx))).To(Succeed())
-	one := []string{"update pipelines/status: 200", "get pipelines: 200", "update pipelines/status: 200", "create events: 201"}
-	g.Eventually(func() ([]string, error) {
-		requests, err := log.since(ctx, position)
-		return texts(slices.DeleteFunc(requests, func(r request) bool {
-			// The first promotion starts the watch of sources.
-			return r.User.Username != pipelineControllerUser || r.ObjectRef.Resource != "pipelines" && r.ObjectRef.Resource != "events"
-		})), err
-	}).Should(ConsistOf(slices.Repeat(one, len(times))), "the claim, the check of the claim, the outcome, and the event for each")
+	for _, test := range []struct {
+		name    string
+		promote func(context.Context) error
+	}{
+		{"one at a time", func(ctx context.Context) error { _, _, err := f.promoteOneByOne(ctx); return err }},
+		{"all at once", func(ctx context.Context) error { _, _, err := f.promoteAll(ctx); return err }},
+	} {
+		t.Run("a promotion is claimed, checked, recorded and announced, "+test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			position, err := log.end()
+			g.Expect(errors.Join(err, test.promote(ctx), f.known(ctx))).To(Succeed())
+			g.Eventually(func() ([]string, error) {
+				requests, err := log.since(ctx, position)
+				return texts(slices.DeleteFunc(requests, func(r request) bool {
+					// The first promotion starts the watch of sources.
+					return r.User.Username != pipelineControllerUser || r.ObjectRef.Resource != "pipelines" && r.ObjectRef.Resource != "events"
+				})), err
+			}).Should(ConsistOf(slices.Repeat(
+				[]string{"update pipelines/status: 200", "get pipelines: 200", "update pipelines/status: 200", "create events: 201"}, len(f.names))))
+		})
+	}
 }

@@ -18,8 +18,10 @@ package v1alpha1
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	. "github.com/onsi/gomega"
@@ -114,8 +116,15 @@ func schemaOf(t *testing.T, path ...string) map[string]any {
 func TestTheSchemaAllowsTheSameNames(t *testing.T) {
 	g := NewWithT(t)
 	schema := schemaOf(t, "properties", "environments", "items", "properties", "name")
-	g.Expect(schema).To(HaveKeyWithValue("pattern", environmentName.String()))
 	g.Expect(schema).To(HaveKeyWithValue("maxLength", longestEnvironmentName))
+	pattern := regexp.MustCompile(schema["pattern"].(string))
+	for c := rune(0); c <= unicode.MaxRune; c++ {
+		for _, name := range []string{string(c), "a" + string(c)} {
+			if (&Environment{Name: name}).HasValidName() != pattern.MatchString(name) {
+				t.Errorf("%q", name)
+			}
+		}
+	}
 }
 
 func TestTheSchemaAllowsTheSamePaths(t *testing.T) {

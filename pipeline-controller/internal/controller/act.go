@@ -101,7 +101,16 @@ func (r *PipelineReconciler) step(ctx context.Context, name types.NamespacedName
 	if next.Action == nil {
 		return 0, nil
 	}
-	if err := r.settle(ctx, pipeline, chores, next); err != nil {
+	if len(chores) > 0 {
+		if err := doAll(ctx, chores); err != nil {
+			result, err := conflictIsNews(err)
+			return result.RequeueAfter, err
+		}
+		// They may have taken seconds, and a claim contains the time of the next attempt.
+		world.Now = r.Now()
+		next = plan.Next(world)
+	}
+	if err := r.write(ctx, pipeline, next.Status); err != nil || next.Action == nil {
 		result, err := conflictIsNews(err)
 		return result.RequeueAfter, err
 	}

@@ -96,8 +96,9 @@ func (c *counted) Patch(ctx context.Context, obj client.Object, patch client.Pat
 // never is a pool whose tasks never start.
 type never struct{ Pool }
 
-func (never) Do(workpool.Task) bool { return false }
-func (never) Running(string) bool   { return false }
+func (never) Do(workpool.Task) bool       { return false }
+func (never) Running(string) bool         { return false }
+func (never) Waited(string) time.Duration { return queuePatience }
 
 func TestManyApprovalsOfOnePipeline(t *testing.T) {
 	for _, test := range []struct {

@@ -50,8 +50,9 @@ func (p *atOnce) Do(task workpool.Task) bool {
 	return true
 }
 
-func (*atOnce) Running(string) bool { return false }
-func (*atOnce) Cancel(string)       {}
+func (*atOnce) Running(string) bool         { return false }
+func (*atOnce) Waited(string) time.Duration { return 0 }
+func (*atOnce) Cancel(string)               {}
 
 func TestAPipelineIsNotHeldUpForLongByAHostThatDoesNotAnswer(t *testing.T) {
 	deleted := metav1.NewTime(time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC))

@@ -136,6 +136,10 @@ func (p modelPool) Do(task workpool.Task) bool {
 func (modelPool) Running(string) bool { return false }
 func (modelPool) Cancel(string)       {}
 
+func (p modelPool) Waited(string) time.Duration {
+	return time.Duration(p.model.random.IntN(2)) * queuePatience
+}
+
 // restart starts with a new cache, and queues every Pipeline.
 func (p *process) restart() {
 	m := p.model
@@ -148,6 +152,7 @@ func (p *process) restart() {
 	p.skew = time.Duration(m.random.IntN(5)-2) * m.profile.skew
 	p.due = m.now
 	p.reconciler.polls = polls{}
+	p.reconciler.written = written{}
 	p.forget()
 	p.unrecorded = nil
 }

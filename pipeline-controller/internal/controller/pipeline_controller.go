@@ -90,6 +90,8 @@ type Pool interface {
 	Do(task workpool.Task) bool
 	// Running reports whether the task with the key is running.
 	Running(key string) bool
+	// Waited returns how long the task with the key has waited to start.
+	Waited(key string) time.Duration
 	// Cancel cancels the task with the key, or removes it if it has not started.
 	Cancel(key string)
 }
@@ -123,6 +125,10 @@ type PipelineReconciler struct {
 	polls   polls
 	written written
 }
+
+// queuePatience is how long a notification waits for its turn before the status reports that. When many Pipelines
+// promote at once, each write of a status would make the others wait longer.
+const queuePatience = 15 * time.Second
 
 // newsWait is the time after which a Pipeline is reconciled that has changed but is old in the cache, if no event
 // triggers it earlier.
@@ -169,6 +175,9 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	if next.Action != nil || len(chores) > fewChores {
 		if r.Actions.Do(r.actionTask(pipeline, next)) {
 			return ctrl.Result{}, nil
+		}
+		if wait := queuePatience - r.Actions.Waited(req.String()); wait > 0 && next.Action != nil && next.Action.Kind == plan.Notify {
+			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 		// The action waits for its turn. Until then the status reports that.
 		world.Queued = true

@@ -78,13 +78,25 @@ type Pool struct {
 	// running contains the cancel functions of running tasks.
 	running map[string]context.CancelFunc
 	// waiting contains the tasks that have not started, oldest first.
-	waiting []Task
+	waiting []waiting
 	// busy counts the running tasks of each namespace, each host, and each host of a namespace.
 	busy map[place]int
 }
 
+// waiting is a task that has not started.
+type waiting struct {
+	Task
+	since time.Time
+}
+
 // place identifies a limit. Either part may be empty.
 type place struct{ namespace, host string }
+
+// limit is the maximum number of concurrent tasks of a place.
+type limit struct {
+	place
+	most int
+}
 
 // New returns an empty Pool.
 func New(limits Limits) *Pool {
@@ -115,11 +127,11 @@ func (p *Pool) Do(task Task) (running bool) {
 	if _, ok := p.running[task.Key]; ok {
 		return true
 	}
-	if p.waitsLocked(task.Key) {
+	if p.indexLocked(task.Key) >= 0 {
 		return false
 	}
 	if !p.fitsLocked(task) {
-		p.waiting = append(p.waiting, task)
+		p.waiting = append(p.waiting, waiting{task, time.Now()})
 		return false
 	}
 	p.runLocked(task)
@@ -134,6 +146,16 @@ func (p *Pool) Running(key string) bool {
 	return ok
 }
 
+// Waited returns how long the task with the key has waited to start.
+func (p *Pool) Waited(key string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := p.indexLocked(key); i >= 0 {
+		return time.Since(p.waiting[i].since)
+	}
+	return 0
+}
+
 // Cancel cancels the task with the key, or removes it if it has not started.
 func (p *Pool) Cancel(key string) {
 	p.mu.Lock()
@@ -141,33 +163,28 @@ func (p *Pool) Cancel(key string) {
 	if cancel, ok := p.running[key]; ok {
 		cancel()
 	}
-	p.waiting = slices.DeleteFunc(p.waiting, func(task Task) bool { return task.Key == key })
+	p.waiting = slices.DeleteFunc(p.waiting, func(task waiting) bool { return task.Key == key })
 }
 
-func (p *Pool) waitsLocked(key string) bool {
-	return slices.ContainsFunc(p.waiting, func(task Task) bool { return task.Key == key })
+// indexLocked returns the index of a waiting task, or -1.
+func (p *Pool) indexLocked(key string) int {
+	return slices.IndexFunc(p.waiting, func(task waiting) bool { return task.Key == key })
 }
 
 // fitsLocked reports whether a task may start now. No task starts while the controller stops.
 func (p *Pool) fitsLocked(task Task) bool {
-	if p.ctx.Err() != nil {
+	if p.ctx.Err() != nil || p.busy[place{}] >= p.limits.Total {
 		return false
 	}
-	for place, limit := range p.limitsOf(task) {
-		if p.busy[place] >= limit {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.limitsOf(task), func(l limit) bool { return p.busy[l.place] >= l.most })
 }
 
 // limitsOf returns the limits that apply to a task.
-func (p *Pool) limitsOf(task Task) map[place]int {
+func (p *Pool) limitsOf(task Task) []limit {
 	namespace := task.Pipeline.Namespace
-	limits := map[place]int{{}: p.limits.Total, {namespace: namespace}: p.limits.PerNamespace}
+	limits := []limit{{place{}, p.limits.Total}, {place{namespace: namespace}, p.limits.PerNamespace}}
 	if task.Host != "" {
-		limits[place{host: task.Host}] = p.limits.PerHost
-		limits[place{namespace, task.Host}] = p.limits.PerNamespaceAndHost
+		limits = append(limits, limit{place{host: task.Host}, p.limits.PerHost}, limit{place{namespace, task.Host}, p.limits.PerNamespaceAndHost})
 	}
 	return limits
 }
@@ -175,8 +192,8 @@ func (p *Pool) limitsOf(task Task) map[place]int {
 func (p *Pool) runLocked(task Task) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	p.running[task.Key] = cancel
-	for place := range p.limitsOf(task) {
-		p.busy[place]++
+	for _, l := range p.limitsOf(task) {
+		p.busy[l.place]++
 	}
 	p.ended.Go(func() {
 		defer cancel()
@@ -200,15 +217,15 @@ func (p *Pool) end(task Task, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.running, task.Key)
-	for place := range p.limitsOf(task) {
-		if p.busy[place]--; p.busy[place] == 0 {
-			delete(p.busy, place)
+	for _, l := range p.limitsOf(task) {
+		if p.busy[l.place]--; p.busy[l.place] == 0 {
+			delete(p.busy, l.place)
 		}
 	}
-	p.waiting = slices.DeleteFunc(p.waiting, func(next Task) bool {
-		fits := p.fitsLocked(next)
+	p.waiting = slices.DeleteFunc(p.waiting, func(next waiting) bool {
+		fits := p.fitsLocked(next.Task)
 		if fits {
-			p.runLocked(next)
+			p.runLocked(next.Task)
 		}
 		return fits
 	})

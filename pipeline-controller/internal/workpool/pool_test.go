@@ -131,6 +131,8 @@ func TestTurns(t *testing.T) {
 		g.Expect(b.do("a", "a2", "x")).To(BeFalse())
 		g.Expect(b.do("a", "a2", "x")).To(BeFalse(), "it is waiting")
 		g.Expect(b.waiting).To(HaveLen(1))
+		g.Expect(b.Waited("a2")).To(BeNumerically(">", 0))
+		g.Expect(b.Waited("a1")).To(BeZero())
 		close(letGo)
 		g.Eventually(b.Running).WithArguments("a2").Should(BeTrue())
 	})
