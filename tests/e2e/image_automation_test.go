@@ -96,7 +96,7 @@ spec:
 		Eventually(ctx, gatesAre).Should(HaveField("Status", BeEquivalentTo("True")))
 		Expect(field(automation, "spec", "suspend")(ctx)).To(BeNil())
 		Eventually(ctx, commits.Load).Should(BeNumerically(">", last))
-		Expect(condition(automation, meta.ReadyCondition)(ctx)).To(HaveField("Status", BeEquivalentTo("True")))
+		Eventually(ctx, condition(automation, meta.ReadyCondition)).Should(HaveField("Status", BeEquivalentTo("True")))
 	})
 
 	It("stays suspended if a person suspended it before", func(ctx SpecContext) {

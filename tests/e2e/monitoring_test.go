@@ -199,4 +199,10 @@ spec:
 			HaveField("Metric.Map()", And(HaveKeyWithValue("customresource_kind", gatingv1.GateKind), HaveKeyWithValue("ready", "True"), HaveKeyWithValue("open", "True"))),
 			HaveField("Metric.Map()", And(HaveKeyWithValue("customresource_kind", pipelinesv1.PipelineKind), HaveKeyWithValue("ready", "True"), HaveKeyWithValue("settled", "True")))))
 	})
+
+	It("has the durations of reconciliations as Flux's dashboards expect them", func(ctx SpecContext) {
+		Expect(prometheus.Query(ctx, `gotk_reconcile_duration_seconds_count{exported_namespace="flux-system",name="monitored"} or gotk_reconcile_duration_seconds_count{namespace="flux-system",name="monitored"}`, scraped)).To(ConsistOf(
+			HaveField("Metric.Map()", HaveKeyWithValue("kind", gatingv1.GateKind)),
+			HaveField("Metric.Map()", HaveKeyWithValue("kind", pipelinesv1.PipelineKind))))
+	})
 })

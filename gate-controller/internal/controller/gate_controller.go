@@ -33,6 +33,7 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 	"github.com/sluice-toolkit/sluice/runtime/announce"
+	"github.com/sluice-toolkit/sluice/runtime/ownwrites"
 )
 
 // +kubebuilder:rbac:groups=gating.toolkit.fluxcd.io,resources=gates,verbs=get;list;watch
@@ -53,20 +54,22 @@ type GateReconciler struct {
 
 	// countPipelines is false if the cluster has no CRD for Pipelines.
 	countPipelines bool
-	own            ownWrites
+	own            ownwrites.Log
 }
 
 // Reconcile updates the status of a Gate.
 func (r *GateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	gate := &gatingv1.Gate{}
 	if err := r.Get(ctx, req.NamespacedName, gate); err != nil {
-		r.own.forget(req.NamespacedName)
+		r.own.Forget(req.NamespacedName)
+		durations.DeleteDuration(referTo(req.NamespacedName))
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.own.isAheadOf(gate) {
+	if r.own.IsAheadOf(gate) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	defer func() { r.own.remember(gate) }()
+	defer durations.RecordDuration(referTo(req.NamespacedName), time.Now())
+	defer func() { r.own.Remember(gate) }()
 	before, state := gate.DeepCopy(), gate.StateAt(r.Now())
 	if err := r.count(ctx, gate); err != nil {
 		return ctrl.Result{}, err

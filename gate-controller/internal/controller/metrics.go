@@ -22,7 +22,10 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
+	fluxmetrics "github.com/fluxcd/pkg/runtime/metrics"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +33,13 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 )
+
+// durations has gotk_reconcile_duration_seconds, which Flux's dashboards show for each kind.
+var durations = fluxmetrics.MustMakeRecorder()
+
+func referTo(gate types.NamespacedName) corev1.ObjectReference {
+	return corev1.ObjectReference{Kind: gatingv1.GateKind, Namespace: gate.Namespace, Name: gate.Name}
+}
 
 // scrapeTimeout limits how long a scrape waits for the cache.
 const scrapeTimeout = 5 * time.Second

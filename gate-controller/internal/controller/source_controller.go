@@ -44,6 +44,7 @@ import (
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/hold"
 	"github.com/sluice-toolkit/sluice/gate-controller/internal/source"
 	"github.com/sluice-toolkit/sluice/runtime/announce"
+	"github.com/sluice-toolkit/sluice/runtime/ownwrites"
 )
 
 // +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories;ocirepositories;buckets;helmrepositories;helmcharts,verbs=get;list;watch;patch
@@ -78,23 +79,23 @@ type SourceReconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	own ownWrites
+	own ownwrites.Log
 }
 
 // Reconcile evaluates a source's gates, holds or releases it, and sets its conditions.
 func (r *SourceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	obj := r.Kind.New()
 	if err := r.Get(ctx, req.NamespacedName, obj); err != nil {
-		r.own.forget(req.NamespacedName)
+		r.own.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.own.isAheadOf(obj) {
+	if r.own.IsAheadOf(obj) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	if mine, err := r.selects(ctx, obj); !mine || err != nil || !obj.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, err
 	}
-	defer func() { r.own.remember(obj) }()
+	defer func() { r.own.Remember(obj) }()
 	if source.HasNoArtifact(obj) {
 		// The gates of an OCI HelmRepository hold its charts. It may have had another type before.
 		return settle(r.release(ctx, obj, hold.Claim{}))

@@ -84,7 +84,7 @@ func (r *PipelineReconciler) step(ctx context.Context, name types.NamespacedName
 	if err := r.Get(ctx, name, pipeline); err != nil || !pipeline.DeletionTimestamp.IsZero() {
 		return 0, client.IgnoreNotFound(err)
 	}
-	if r.written.isNewerThan(pipeline) {
+	if r.own.IsAheadOf(pipeline) {
 		return newsWait, nil
 	}
 	world, wait, err := r.observe(ctx, pipeline)

@@ -20,7 +20,9 @@ import (
 	"context"
 	"time"
 
+	fluxmetrics "github.com/fluxcd/pkg/runtime/metrics"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,6 +30,13 @@ import (
 
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 )
+
+// durations has gotk_reconcile_duration_seconds, which Flux's dashboards show for each kind.
+var durations = fluxmetrics.MustMakeRecorder()
+
+func referTo(pipeline types.NamespacedName) corev1.ObjectReference {
+	return corev1.ObjectReference{Kind: pipelinesv1.PipelineKind, Namespace: pipeline.Namespace, Name: pipeline.Name}
+}
 
 // scrapeTimeout is how long a scrape waits for the cache.
 const scrapeTimeout = 5 * time.Second
@@ -91,6 +100,7 @@ func between(before, now metav1.Time) float64 { return max(now.Sub(before.Time).
 
 // forgetMeasures removes the metrics of a deleted Pipeline.
 func forgetMeasures(pipeline types.NamespacedName) {
+	durations.DeleteDuration(referTo(pipeline))
 	forget(prometheus.Labels{"namespace": pipeline.Namespace, "name": pipeline.Name})
 }
 

@@ -36,6 +36,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
 	"github.com/sluice-toolkit/sluice/runtime/announce"
+	"github.com/sluice-toolkit/sluice/runtime/ownwrites"
 )
 
 // verdict is the outcome of a call to the API server or to a host.
@@ -152,7 +153,7 @@ func (p *process) restart() {
 	p.skew = time.Duration(m.random.IntN(5)-2) * m.profile.skew
 	p.due = m.now
 	p.reconciler.polls = polls{}
-	p.reconciler.written = written{}
+	p.reconciler.own = ownwrites.Log{}
 	p.forget()
 	p.unrecorded = nil
 }

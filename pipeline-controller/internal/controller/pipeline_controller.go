@@ -35,6 +35,7 @@ import (
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/promote"
 	"github.com/sluice-toolkit/sluice/pipeline-controller/internal/workpool"
 	"github.com/sluice-toolkit/sluice/runtime/announce"
+	"github.com/sluice-toolkit/sluice/runtime/ownwrites"
 )
 
 // +kubebuilder:rbac:groups=pipelines.weave.works,resources=pipelines,verbs=get;list;watch;patch
@@ -122,8 +123,8 @@ type PipelineReconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	polls   polls
-	written written
+	polls polls
+	own   ownwrites.Log
 }
 
 // queuePatience is how long a notification waits for its turn before the status reports that. When many Pipelines
@@ -142,14 +143,15 @@ func (r *PipelineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		if apierrors.IsNotFound(err) {
 			r.Targets.Forget(req.NamespacedName)
 			r.Actions.Cancel(req.String())
-			r.written.forget(req.NamespacedName)
+			r.own.Forget(req.NamespacedName)
 			forgetMeasures(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.isNewerThan(pipeline) {
+	if r.own.IsAheadOf(pipeline) {
 		return ctrl.Result{RequeueAfter: newsWait}, nil
 	}
+	defer durations.RecordDuration(referTo(req.NamespacedName), time.Now())
 	if !pipeline.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, pipeline)
 	}
@@ -217,7 +219,7 @@ func (r *PipelineReconciler) write(ctx context.Context, pipeline *pipelinesv1.Pi
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	*pipeline = *changed
-	r.written.remember(pipeline)
+	r.own.Remember(pipeline)
 	r.announce(ctx, pipeline, before)
 	return nil
 }

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package controller
+package ownwrites
 
 import (
 	"testing"
@@ -35,24 +35,24 @@ func TestOwnWrites(t *testing.T) {
 
 	for _, test := range []struct {
 		name   string
-		before func(*ownWrites)
+		before func(*Log)
 		cached string
 		ahead  bool
 	}{
-		{"nothing was written", func(*ownWrites) {}, "5", false},
-		{"the cache has come as far as the write", func(o *ownWrites) { o.remember(at("5")) }, "5", false},
-		{"the cache is past it", func(o *ownWrites) { o.remember(at("5")) }, "10", false},
-		{"the cache has yet to come to it", func(o *ownWrites) { o.remember(at("10")) }, "9", true},
-		{"the object is gone, and another one came in its place", func(o *ownWrites) { o.remember(at("10")); o.forget(name) }, "9", false},
-		{"versions can't be compared", func(o *ownWrites) { o.remember(at("x")) }, "9", false},
-		{"the API server was set back to a backup a while ago", func(o *ownWrites) {
-			o.writes.Store(name, ownWrite{version: "10", at: time.Now().Add(-longestLag)})
+		{"nothing was written", func(*Log) {}, "5", false},
+		{"the cache has come as far as the write", func(o *Log) { o.Remember(at("5")) }, "5", false},
+		{"the cache is past it", func(o *Log) { o.Remember(at("5")) }, "10", false},
+		{"the cache has yet to come to it", func(o *Log) { o.Remember(at("10")) }, "9", true},
+		{"the object is gone, and another one came in its place", func(o *Log) { o.Remember(at("10")); o.Forget(name) }, "9", false},
+		{"versions can't be compared", func(o *Log) { o.Remember(at("x")) }, "9", false},
+		{"the API server was set back to a backup a while ago", func(o *Log) {
+			o.writes.Store(name, write{version: "10", at: time.Now().Add(-longestLag)})
 		}, "9", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			own := &ownWrites{}
+			own := &Log{}
 			test.before(own)
-			NewWithT(t).Expect(own.isAheadOf(at(test.cached))).To(Equal(test.ahead))
+			NewWithT(t).Expect(own.IsAheadOf(at(test.cached))).To(Equal(test.ahead))
 		})
 	}
 }

@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package controller
+// Package ownwrites tells whether a cache shows what a controller has written itself.
+package ownwrites
 
 import (
 	"sync"
@@ -29,35 +30,35 @@ import (
 // backup, with lower resource versions.
 const longestLag = 10 * time.Second
 
-// ownWrites remembers the resource versions of the controller's own writes until the cache has them. A reconcile from
-// an older cache would repeat its actions and events. The zero value is empty.
-type ownWrites struct {
+// Log remembers the resource versions of a controller's own writes. A reconcile from an older cache would repeat its
+// actions and events, or make a write that is refused as a conflict. The zero value is empty.
+type Log struct {
 	// writes maps the name of an object to the last write.
 	writes sync.Map
 }
 
-type ownWrite struct {
+type write struct {
 	version string
 	at      time.Time
 }
 
-// remember stores the version of an object that was written, or that was read and left unchanged.
-func (o *ownWrites) remember(obj client.Object) {
-	o.writes.Store(client.ObjectKeyFromObject(obj), ownWrite{version: obj.GetResourceVersion(), at: time.Now()})
+// Remember stores the version of an object that was written, or that was read and left unchanged.
+func (l *Log) Remember(obj client.Object) {
+	l.writes.Store(client.ObjectKeyFromObject(obj), write{version: obj.GetResourceVersion(), at: time.Now()})
 }
 
-// forget removes a deleted object.
-func (o *ownWrites) forget(name types.NamespacedName) { o.writes.Delete(name) }
+// Forget removes a deleted object.
+func (l *Log) Forget(name types.NamespacedName) { l.writes.Delete(name) }
 
-// isAheadOf reports whether an object from the cache is older than the controller's own last write of it. The event of
+// IsAheadOf reports whether an object from the cache is older than the controller's own last write of it. The event of
 // that write is still to come.
-func (o *ownWrites) isAheadOf(obj client.Object) bool {
-	last, ok := o.writes.Load(client.ObjectKeyFromObject(obj))
+func (l *Log) IsAheadOf(obj client.Object) bool {
+	last, ok := l.writes.Load(client.ObjectKeyFromObject(obj))
 	if !ok {
 		return false
 	}
-	write := last.(ownWrite)
+	own := last.(write)
 	// Don't wait if the versions cannot be compared.
-	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), write.version)
-	return err == nil && order < 0 && time.Since(write.at) < longestLag
+	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), own.version)
+	return err == nil && order < 0 && time.Since(own.at) < longestLag
 }
