@@ -789,7 +789,7 @@ func TestCompletion(t *testing.T) {
 			args: []string{"flux-pipeline", "__complete", ""},
 			want: "approve\tApprove a promotion\nclusters\tList the clusters of pipelines\nevents\tList the events of pipelines\nget\tShow a pipeline\ngraph\tDraw a pipeline\nhelp\tHelp about any command\nhistory\tList the promotions of a pipeline\nlist\tList pipelines\n" +
 				"markers\tList, check and preview the markers of a checkout\n" +
-				"reconcile\tReconcile pipelines now\nresume\tResume suspended pipelines\nsuspend\tSuspend pipelines\n" +
+				"reconcile\tReconcile pipelines now\nresume\tResume suspended pipelines\nsuspend\tSuspend pipelines\nui\tShow pipelines and gates in the browser\n" +
 				"wait\tWait until environments run a revision\nwhy\tExplain why an environment does not run the revision\n:4\n",
 		},
 		{

@@ -31,17 +31,19 @@ import (
 
 // outside is the environment of the commands. Tests replace it.
 type outside struct {
-	dial       func(*cobra.Command, *clusterFlags) (client.Client, error)
+	dial       func(*cobra.Command, *clusterFlags) (client.WithWatch, error)
 	isTerminal func(stream any) bool
 	now        func() time.Time
 	// watchInterval is the time between two reads of --watch. Reading again requires no permission but listing.
 	watchInterval time.Duration
+	// openBrowser shows an address to the user.
+	openBrowser func(address string) error
 }
 
 // New returns the root command. program is usually os.Args[0]. If the program is called as flux-VERB, as Flux calls its
 // plugins, the root command is that verb. Otherwise, as for flux-sluice, the verb is the first argument.
 func New(program, version string) *cobra.Command {
-	return newProgram(program, version, outside{dial: dial, isTerminal: isTerminal, now: time.Now, watchInterval: 2 * time.Second})
+	return newProgram(program, version, outside{dial: dial, isTerminal: isTerminal, now: time.Now, watchInterval: 2 * time.Second, openBrowser: openBrowser})
 }
 
 func newProgram(program, version string, outside outside) *cobra.Command {
@@ -58,11 +60,11 @@ func newProgram(program, version string, outside outside) *cobra.Command {
 			newPipelineListCommand(flags), newPipelineGetCommand(flags), newPipelineWhyCommand(flags), newPipelineWaitCommand(flags),
 			newPipelineHistoryCommand(flags), newPipelineEventsCommand(flags), newPipelineGraphCommand(flags),
 			newPipelineReconcileCommand(flags), newPipelineSuspendCommand(flags), newPipelineResumeCommand(flags),
-			newPipelineClustersCommand(flags), newPipelineMarkersCommand(flags),
+			newPipelineClustersCommand(flags), newPipelineMarkersCommand(flags), newUICommand("flux pipeline ui", flags),
 			newApproveCommand("approve PIPELINE", "flux pipeline approve", flags)),
 	}
 
-	root := newRoot(strings.TrimSuffix(filepath.Base(program), ".exe"), verbs, append(newVerbLinks(program, verbs).commands(), newUninstallCommand(flags)))
+	root := newRoot(strings.TrimSuffix(filepath.Base(program), ".exe"), verbs, append(newVerbLinks(program, verbs).commands(), newUninstallCommand(flags), newUICommand("flux sluice ui", flags)))
 	root.Version = version
 	root.SetVersionTemplate("sluice version {{.Version}}\n")
 	root.SilenceUsage = true

@@ -25,6 +25,7 @@ import (
 
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -103,6 +104,18 @@ func (f *clusterFlags) namespace(cmd *cobra.Command) (string, error) {
 	return namespace, nil
 }
 
+// contextName returns the name of the kubeconfig's context.
+func (f *clusterFlags) contextName() string {
+	if *f.kubeconfig.Context != "" {
+		return *f.kubeconfig.Context
+	}
+	config, err := f.kubeconfig.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return config.CurrentContext
+}
+
 // contextNamespace returns the namespace of the kubeconfig's context. It is empty if the kubeconfig has none or is
 // invalid: the client reports errors of the kubeconfig later.
 func (f *clusterFlags) contextNamespace() string {
@@ -110,18 +123,14 @@ func (f *clusterFlags) contextNamespace() string {
 	if err != nil {
 		return ""
 	}
-	name := config.CurrentContext
-	if *f.kubeconfig.Context != "" {
-		name = *f.kubeconfig.Context
-	}
-	if context, ok := config.Contexts[name]; ok {
+	if context, ok := config.Contexts[f.contextName()]; ok {
 		return context.Namespace
 	}
 	return ""
 }
 
 // connect returns a client for the cluster of the flags, and the namespace to use.
-func (f *clusterFlags) connect(cmd *cobra.Command) (client.Client, string, error) {
+func (f *clusterFlags) connect(cmd *cobra.Command) (client.WithWatch, string, error) {
 	namespace, err := f.namespace(cmd)
 	if err != nil {
 		return nil, "", err
@@ -130,7 +139,7 @@ func (f *clusterFlags) connect(cmd *cobra.Command) (client.Client, string, error
 	return kube, namespace, err
 }
 
-func dial(cmd *cobra.Command, f *clusterFlags) (client.Client, error) {
+func dial(cmd *cobra.Command, f *clusterFlags) (client.WithWatch, error) {
 	config, err := f.kubeconfig.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes configuration load failed: %w", err)
@@ -145,12 +154,12 @@ func dial(cmd *cobra.Command, f *clusterFlags) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(config, client.Options{Scheme: scheme, FieldOwner: fieldOwner})
+	return client.NewWithWatch(config, client.Options{Scheme: scheme, FieldOwner: fieldOwner})
 }
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	err := errors.Join(gatingv1.AddToScheme(scheme), pipelinesv1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme), corev1.AddToScheme(scheme))
+	err := errors.Join(gatingv1.AddToScheme(scheme), pipelinesv1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), corev1.AddToScheme(scheme))
 	return scheme, err
 }
 

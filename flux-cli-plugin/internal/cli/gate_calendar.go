@@ -98,19 +98,11 @@ const (
 	openCell, closedCell, mixedCell, skippedCell = "·", "█", "▒", " "
 )
 
-// zoneName returns the name of a time zone. That of this machine has none.
-func zoneName(zone *time.Location) string {
-	if zone == time.Local {
-		return "local time"
-	}
-	return zone.String()
-}
-
 // drawMonth draws the month that begins at a moment.
 func drawMonth(out io.Writer, gate *gatingv1.Gate, month time.Time) error {
 	m := describe.MonthOf(gate, month)
 	lines := []string{
-		fmt.Sprintf("Gate/%s/%s in %s (%s)", gate.Namespace, gate.Name, month.Format("January 2006"), zoneName(month.Location())),
+		fmt.Sprintf("Gate/%s/%s in %s (%s)", gate.Namespace, gate.Name, month.Format("January 2006"), describe.Zone(month.Location())),
 		"        0     3     6     9     12    15    18    21",
 	}
 	for date := month; date.Before(m.End) && !date.After(m.Known); date = date.AddDate(0, 0, 1) {

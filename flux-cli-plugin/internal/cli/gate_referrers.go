@@ -47,7 +47,7 @@ func sourcesOf(ctx context.Context, kube client.Client, log logger, gate *gating
 		shown.add(sources[i].tree())
 	}
 	status := &gate.Status
-	counted := fmt.Sprintf("%d of %s held", status.HeldSources(), many(status.Sources, "source"))
+	counted := fmt.Sprintf("%d of %s held", status.HeldSources(), describe.Many(status.Sources, "source"))
 	return lister.conclude(shown, gate, "no source names it", counted), nil
 }
 
@@ -63,7 +63,7 @@ func pipelinesOf(ctx context.Context, kube client.Client, log logger, gate *gati
 	for _, promotion := range promotions {
 		shown.add(leaf("%s: %s", promotion, describe.HeldByGates(promotion.pipeline, promotion.env)))
 	}
-	return lister.conclude(shown, gate, "no pipeline names it", many(gate.Status.HeldPromotions, "promotion")+" held"), nil
+	return lister.conclude(shown, gate, "no pipeline names it", describe.Many(gate.Status.HeldPromotions, "promotion")+" held"), nil
 }
 
 // sourcesNaming lists the sources that refer to the gate.

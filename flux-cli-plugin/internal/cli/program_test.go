@@ -76,7 +76,7 @@ func (c cluster) run(t *testing.T, command ...string) (stdout, stderr string, er
 
 	var out, errOut bytes.Buffer
 	program := newProgram(command[0], "0.0.0-test", outside{
-		dial: func(*cobra.Command, *clusterFlags) (client.Client, error) {
+		dial: func(*cobra.Command, *clusterFlags) (client.WithWatch, error) {
 			g.Expect(c.unreachable).To(BeFalse(), "the API server is asked")
 			if c.dialed != nil {
 				c.dialed(kube)

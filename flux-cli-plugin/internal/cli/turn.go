@@ -318,21 +318,14 @@ func (c *turnCommand) counts(gate *gatingv1.Gate) string {
 		return ""
 	}
 	held := status.HeldSources()
-	text := fmt.Sprintf(": held %d of %s", held, many(status.Sources, "source"))
+	text := fmt.Sprintf(": held %d of %s", held, describe.Many(status.Sources, "source"))
 	if !gate.StateAt(c.cluster.now()).Closed {
-		text = fmt.Sprintf(": released %d of %s", status.Sources-held, many(status.Sources, "source"))
+		text = fmt.Sprintf(": released %d of %s", status.Sources-held, describe.Many(status.Sources, "source"))
 	}
 	if status.HeldPromotions > 0 {
-		text += fmt.Sprintf(", %s held", many(status.HeldPromotions, "promotion"))
+		text += fmt.Sprintf(", %s held", describe.Many(status.HeldPromotions, "promotion"))
 	}
 	return text
-}
-
-func many(n int32, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // waitFollowed waits until gate-controller reports that all sources and promotions have followed the gate in its
@@ -353,7 +346,7 @@ func (c *turnCommand) waitFollowed(ctx context.Context, kube client.Client, gate
 	case err != nil:
 		return fmt.Errorf("some sources or promotions have not followed yet%s; %s", c.counts(gate), look)
 	case c.closed && status.Refused > 0:
-		return fmt.Errorf("holding failed for %d of %s: %s", status.Refused, many(status.Sources, "source"), look)
+		return fmt.Errorf("holding failed for %d of %s: %s", status.Refused, describe.Many(status.Sources, "source"), look)
 	}
 	return nil
 }

@@ -109,3 +109,11 @@ func PassState(pass *gatingv1.GatePass, gate *gatingv1.Gate, passes []gatingv1.G
 	}
 	return Pending
 }
+
+// Many returns a number with its noun.
+func Many(n int32, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

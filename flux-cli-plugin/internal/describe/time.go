@@ -103,3 +103,11 @@ func EventAge(event *corev1.Event, now time.Time) string {
 	}
 	return fmt.Sprintf("%s (x%d over %s)", since(LastSeen(event)), count, since(first))
 }
+
+// Zone returns the name of a time zone. That of this machine has none.
+func Zone(zone *time.Location) string {
+	if zone == time.Local {
+		return "local time"
+	}
+	return zone.String()
+}

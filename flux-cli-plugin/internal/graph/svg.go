@@ -34,11 +34,13 @@ var drawing string
 // of its elements in their style sheet.
 var SVG = template.Must(template.New("graph").Parse(drawing))
 
+// Style is the style sheet of an svg element.
+//
 //go:embed graph.css
-var style string
+var Style string
 
 // Standalone is SVG with its style, as a file.
-var standalone = template.Must(template.Must(SVG.Clone()).New("style").Parse("<style>" + style + "</style>"))
+var standalone = template.Must(template.Must(SVG.Clone()).New("style").Parse("<style>" + Style + "</style>"))
 
 // SVG writes the graph as a file, for light and dark backgrounds.
 func (g *Graph) SVG(out io.Writer) error {

@@ -40,6 +40,7 @@ type Source struct {
 		Gates   *gatingv1.GateReferences `json:"gates"`
 		Suspend bool                     `json:"suspend"`
 		Type    string                   `json:"type"`
+		URL     string                   `json:"url"`
 		Ref     map[string]string        `json:"ref"`
 		Version string                   `json:"version"`
 	} `json:"spec"`
