@@ -85,7 +85,7 @@ func treeOf(ctx context.Context, kube client.Client, log logger, gate *gatingv1.
 		shown.add(leaf("turned by %s", by))
 	}
 	if lost := gate.Status.Lost; lost > 0 && describe.Observed(gate) {
-		shown.add(leaf("drift is not corrected: source-controller has lost %s", many(lost, "artifact")))
+		shown.add(leaf("drift is not corrected: source-controller has lost %s", describe.Many(lost, "artifact")))
 	}
 	if changes := gate.ChangesAfter(now, changesShown); len(changes) > 0 {
 		shown.add(changesOf(gate, changes, now.Location()))
