@@ -100,6 +100,10 @@ func (o *Options) New(controller string, config *rest.Config, settings ctrl.Opti
 	if namespace := o.OnlyNamespace(); namespace != "" || !o.Watch.AllNamespaces {
 		settings.Cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}
+	if config.QPS >= 0 {
+		// Flux's client has no limit of its own if the API server has one.
+		ctrl.Log.WithName("setup").Info("the API server does not report API Priority and Fairness, so requests to it are limited", "perSecond", config.QPS)
+	}
 	settings.Logger = ctrl.Log
 	settings.Metrics = metricsserver.Options{BindAddress: o.MetricsAddr, ExtraHandlers: pprof.GetHandlers()}
 	settings.HealthProbeBindAddress = o.HealthAddr

@@ -34,6 +34,12 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
+	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/release/program"
 	"github.com/sluice-toolkit/sluice/tests/localcluster"
 )
@@ -43,7 +49,7 @@ var (
 	pipelines = flag.String("pipelines", "100,1000,5000", "BenchmarkBudgets: numbers of Pipelines, or empty")
 	gated     = flag.String("gated", "100,1000,5000", "BenchmarkBudgets: numbers of sources on one gate, or empty")
 	quietFor  = flag.Duration("quiet-for", time.Minute, "BenchmarkBudgets: how long requests are counted in a cluster in which nothing changes")
-	output    = flag.String("report", filepath.Join("..", "..", "bin", "bench.json"), "BenchmarkBudgets: the file for the report as JSON. The table is in a file with the suffix .md")
+	output    = flag.String("report", filepath.Join("..", "..", "bin", "bench.json"), "BenchmarkBudgets: the file for the report as JSON. The table is in a file with the suffix .md, and the plot in one with .svg")
 	before    = flag.String("before", "", "BenchmarkBudgets: the JSON of an earlier run to compare with")
 )
 
@@ -68,6 +74,8 @@ func BenchmarkBudgets(b *testing.B) {
 		part(thousands(n, "pipelines"), func(b *testing.B) error { return r.pipelines(b, n) })
 	}
 	part("Flux reconciles", r.reconciling)
+	part("one of two shards", r.shard)
+	part("fairness", r.fairness)
 	for _, n := range numbers(b, *gated) {
 		part(thousands(n, "sources"), func(b *testing.B) error { return r.gate(b, n) })
 	}
@@ -85,8 +93,8 @@ func numbers(b *testing.B, list string) []int {
 	return all
 }
 
-// publish writes the report to the file of the flag, and as a table that compares it with an earlier one, if there is
-// any.
+// publish writes the report to the file of the flag, as a plot, and as a table that compares it with an earlier one, if
+// there is any.
 func (r *report) publish() error {
 	var earlier *report
 	if *before != "" {
@@ -95,7 +103,8 @@ func (r *report) publish() error {
 			return err
 		}
 	}
-	return errors.Join(r.write(*output), os.WriteFile(strings.TrimSuffix(*output, ".json")+".md", []byte(r.table(earlier)), 0o600))
+	base := strings.TrimSuffix(*output, ".json")
+	return errors.Join(r.write(*output), os.WriteFile(base+".md", []byte(r.table(earlier)), 0o600), os.WriteFile(base+".svg", []byte(r.plot()), 0o600))
 }
 
 // programs measures the size of the controllers as they are released.
@@ -140,7 +149,7 @@ func (r *report) pipelines(b *testing.B, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.addApplications(ctx), f.watch(ctx)); err != nil {
+	if err := errors.Join(f.addApplications(ctx, f.names, revisionOf(0)), f.watch(ctx)); err != nil {
 		return err
 	}
 	receiver, sent := f.receive(b)
@@ -256,6 +265,82 @@ func (r *report) idle(b *testing.B, size, when string, f *fleet) (metrics, error
 	r.add(size, "requests per minute, "+when, (after.requests()-before.requests())/quietFor.Minutes())
 	r.within(size, "writes, "+when, after.writes()-before.writes(), 0)
 	return after, nil
+}
+
+// shard measures one of two shards, which has half of 1,000 Pipelines.
+func (r *report) shard(b *testing.B) error {
+	ctx, size := b.Context(), "500 of 1,000 pipelines"
+	f, err := startFleet(ctx, b, 1000)
+	if err != nil {
+		return err
+	}
+	if err := f.addApplications(ctx, f.names, revisionOf(0)); err != nil {
+		return err
+	}
+	f.names = f.names[:len(f.names)/2]
+	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"sharding.fluxcd.io/key":"shard1"}}}`))
+	if err := each(ctx, f.names, func(ctx context.Context, name string) error {
+		return f.client.Patch(ctx, &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: localcluster.FluxNamespace, Name: name}}, label)
+	}); err != nil {
+		return err
+	}
+	receiver, _ := f.receive(b)
+	if err := errors.Join(f.startController(ctx, receiver, "--watch-label-selector=sharding.fluxcd.io/key=shard1"), f.known(ctx)); err != nil {
+		return err
+	}
+	if err := f.controller.Stop(); err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := errors.Join(f.controller.Start(ctx), f.known(ctx)); err != nil {
+		return err
+	}
+	r.add(size, "one of two shards: start until all are known, unchanged, s", time.Since(started).Seconds())
+	idle, err := r.idle(b, size, "one of two shards", f)
+	if err != nil {
+		return err
+	}
+	r.add(size, "one of two shards: resident memory, idle, MB", idle.resident())
+	return nil
+}
+
+// fairness measures the promotions of one namespace while another one has a thousand Pipelines that wait for a gate, and
+// a hundred whose Git host does not answer. Then the gate opens.
+func (r *report) fairness(b *testing.B) error {
+	const measured, waiting, slow = 50, 1000, 100
+	ctx, size := b.Context(), thousands(waiting, "pipelines of another tenant")
+	f, err := startFleet(ctx, b, measured)
+	if err != nil {
+		return err
+	}
+	receiver, _ := f.receive(b)
+	host, err := newSilentHost(b)
+	if err != nil {
+		return err
+	}
+	gate := &gatingv1.Gate{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "closed"}, Spec: gatingv1.GateSpec{Closed: true}}
+	if err := errors.Join(
+		f.addTenant(ctx, gate, host, waiting, slow),
+		f.addApplications(ctx, f.names, revisionOf(0)),
+		f.watch(ctx), f.startController(ctx, receiver), f.known(ctx), f.settled(ctx), host.connected(ctx),
+	); err != nil {
+		return err
+	}
+	most := map[string]float64{"last": 1000}
+	times, _, err := f.promoteOneByOne(ctx)
+	if err != nil {
+		return err
+	}
+	r.ranks(size, "promotion while others wait, and a Git host does not answer, more than the bare watch", times, most)
+	gate.Spec.Closed = false
+	if err := f.client.Update(ctx, gate); err != nil {
+		return err
+	}
+	if times, _, err = f.promoteOneByOne(ctx); err != nil {
+		return err
+	}
+	r.ranks(size, "promotion while all others are promoted, more than the bare watch", times, most)
+	return nil
 }
 
 // gate measures gate-controller with n sources on one gate. The real source-controller and notification-controller run.

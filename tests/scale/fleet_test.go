@@ -149,10 +149,17 @@ func startFleet(ctx context.Context, t testing.TB, size int, flux ...localcluste
 	for i := range size {
 		f.names = append(f.names, fmt.Sprintf("app-%04d", i))
 	}
-	return f, f.each(ctx, func(ctx context.Context, name string) error {
-		pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: localcluster.FluxNamespace, Name: name}}
+	return f, f.addPipelines(ctx, localcluster.FluxNamespace, f.names, pipelinesv1.Promotion{
+		Strategy: pipelinesv1.Strategy{Notification: &pipelinesv1.NotificationPromotion{}},
+	})
+}
+
+// addPipelines creates Pipelines with a promotion.
+func (f *fleet) addPipelines(ctx context.Context, namespace string, names []string, promotion pipelinesv1.Promotion) error {
+	return each(ctx, names, func(ctx context.Context, name string) error {
+		pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		pipeline.Spec.AppRef = pipelinesv1.LocalAppReference{APIVersion: kustomizev1.GroupVersion.String(), Kind: kustomizev1.KustomizationKind, Name: name}
-		pipeline.Spec.Promotion = &pipelinesv1.Promotion{Strategy: pipelinesv1.Strategy{Notification: &pipelinesv1.NotificationPromotion{}}}
+		pipeline.Spec.Promotion = &promotion
 		for _, env := range environments {
 			pipeline.Spec.Environments = append(pipeline.Spec.Environments, pipelinesv1.Environment{Name: env, Targets: []pipelinesv1.Target{{Namespace: env}}})
 		}
@@ -160,11 +167,11 @@ func startFleet(ctx context.Context, t testing.TB, size int, flux ...localcluste
 	})
 }
 
-// each calls do for each Pipeline, several at a time.
-func (f *fleet) each(ctx context.Context, do func(ctx context.Context, name string) error) error {
+// each calls do for each name, several at a time.
+func each(ctx context.Context, names []string, do func(ctx context.Context, name string) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
-	for _, name := range f.names {
+	for _, name := range names {
 		group.Go(func() error { return do(ctx, name) })
 	}
 	return group.Wait()
@@ -173,11 +180,15 @@ func (f *fleet) each(ctx context.Context, do func(ctx context.Context, name stri
 // revisionOf returns a revision as GitRepositories have them. Messages show only the beginning of a commit.
 func revisionOf(n int) string { return fmt.Sprintf("main@sha1:%07x%033x", n, n) }
 
-// addApplications creates the Kustomizations of all Pipelines, settled on the first revision.
-func (f *fleet) addApplications(ctx context.Context) error {
-	return f.each(ctx, func(ctx context.Context, name string) error {
-		for _, env := range environments {
+// addApplications creates the Kustomizations of Pipelines. The first environment runs a revision, and the others the
+// first one.
+func (f *fleet) addApplications(ctx context.Context, names []string, revision string) error {
+	return each(ctx, names, func(ctx context.Context, name string) error {
+		for i, env := range environments {
 			app := standin.Application{Key: client.ObjectKey{Namespace: env, Name: name}, Revision: revisionOf(0), Ready: metav1.ConditionTrue}
+			if i == 0 {
+				app.Revision = revision
+			}
 			if err := app.Put(ctx, f.client); err != nil {
 				return err
 			}
@@ -204,7 +215,7 @@ func (f *fleet) addReconciledApplications(ctx context.Context, t testing.TB) err
 			return err
 		}
 	}
-	return f.each(ctx, func(ctx context.Context, name string) error {
+	return each(ctx, f.names, func(ctx context.Context, name string) error {
 		for _, env := range environments {
 			app := &kustomizev1.Kustomization{ObjectMeta: metav1.ObjectMeta{Namespace: env, Name: name}}
 			app.Spec = kustomizev1.KustomizationSpec{Interval: every, Path: ".", Prune: true, NamePrefix: name + "-", TargetNamespace: env,
@@ -249,8 +260,8 @@ func (f *fleet) watch(ctx context.Context) error {
 }
 
 // startController starts pipeline-controller with the flags of its Deployment, but for leader election: its Lease is
-// renewed all the time. It posts notifications to the receiver.
-func (f *fleet) startController(ctx context.Context, receiver string) error {
+// renewed all the time. It posts notifications to the receiver. More flags may follow.
+func (f *fleet) startController(ctx context.Context, receiver string, flags ...string) error {
 	args, err := localcluster.DeploymentArgs(filepath.Join(configDir, pipelineControllerName, "deployment.yaml"))
 	if err != nil {
 		return err
@@ -258,7 +269,7 @@ func (f *fleet) startController(ctx context.Context, receiver string) error {
 	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "--enable-leader-election" })
 	f.controller, err = f.cluster.StartController(ctx, localcluster.ControllerProcess{
 		Name: pipelineControllerName, ServiceAccount: pipelineControllerName,
-		Args: append(args, "--approval-addr=", "--events-addr="+receiver),
+		Args: slices.Concat(args, []string{"--approval-addr=", "--events-addr=" + receiver}, flags),
 	})
 	return err
 }
@@ -301,11 +312,11 @@ func (f *fleet) known(ctx context.Context) error {
 	})
 }
 
-// settled waits until every environment of every Pipeline runs its revision.
+// settled waits until every environment of every Pipeline that is measured runs its revision.
 func (f *fleet) settled(ctx context.Context) error {
 	return poll(ctx, "all Pipelines to settle", func(ctx context.Context) error {
 		var pipelines pipelinesv1.PipelineList
-		if err := f.client.List(ctx, &pipelines); err != nil {
+		if err := f.client.List(ctx, &pipelines, client.InNamespace(localcluster.FluxNamespace)); err != nil {
 			return err
 		}
 		for _, pipeline := range pipelines.Items {
@@ -359,7 +370,7 @@ func (f *fleet) promoteAll(ctx context.Context) (times []time.Duration, last tim
 	f.revision++
 	f.seen.reset()
 	before := time.Now()
-	if err := f.each(ctx, f.put); err != nil {
+	if err := each(ctx, f.names, f.put); err != nil {
 		return nil, 0, err
 	}
 	for _, name := range f.names {

@@ -33,7 +33,7 @@ func TestPromotionRequests(t *testing.T) {
 	f, err := startFleet(ctx, t, 20)
 	g.Expect(err).NotTo(HaveOccurred())
 	receiver, _ := f.receive(t)
-	g.Expect(errors.Join(f.addApplications(ctx), f.watch(ctx), f.startController(ctx, receiver), f.known(ctx), f.settled(ctx))).To(Succeed())
+	g.Expect(errors.Join(f.addApplications(ctx, f.names, revisionOf(0)), f.watch(ctx), f.startController(ctx, receiver), f.known(ctx), f.settled(ctx))).To(Succeed())
 	for _, test := range []struct {
 		name    string
 		promote func(context.Context) error
