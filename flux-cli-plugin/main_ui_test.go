@@ -119,8 +119,8 @@ func TestUIShowsWhatTheUserMayListAndNamesTheRest(t *testing.T) {
 	content := opened.page(t, "/")
 	g.Expect(content).To(ContainSubstring("/gates/" + mine + "/freeze"))
 	g.Expect(content).NotTo(ContainSubstring("/gates/" + other + "/freeze"))
-	g.Expect(content).To(ContainSubstring("you may not list Pipelines, Gates, GatePasses in all namespaces: showing namespace " + mine + " only"))
-	g.Expect(content).To(ContainSubstring("you may not list events of Pipelines, events of Gates in namespace " + mine))
+	g.Expect(content).To(ContainSubstring("you may not list and watch Pipelines, Gates, GatePasses in all namespaces: showing namespace " + mine + " only"))
+	g.Expect(content).To(ContainSubstring("you may not list and watch events of Pipelines, events of Gates in namespace " + mine))
 	g.Expect(content).To(ContainSubstring(`<section id="needs" class="panel" hidden>`), "kim may not open the gate")
 }
 
@@ -129,4 +129,62 @@ func TestUIWithoutAnAPIServerEnds(t *testing.T) {
 	session := start(t, []string{"flux-sluice", "ui", "--no-browser", "--server", "https://127.0.0.1:1"})
 	g.Eventually(session).Should(gexec.Exit(1))
 	g.Expect(string(session.Err.Contents())).To(ContainSubstring("connection refused"))
+}
+
+// act confirms an action.
+func (b browser) act(t *testing.T, verb, body string) string {
+	t.Helper()
+	g := NewWithT(t)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.origin+"/actions/"+verb, strings.NewReader(body))
+	g.Expect(err).NotTo(HaveOccurred())
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Sluice-Action", "confirmed")
+	answer, err := b.Do(request)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	g.Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+func TestUITurnsGatesInTheNameOfItsUser(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	gate := newGate(t, namespace, "freeze")
+	_, opened := openUI(t)
+	outcome := opened.act(t, "close", `{"namespace":"`+namespace+`","name":"freeze","for":"2h","reason":"INC-1"}`)
+	g.Expect(outcome).To(And(ContainSubstring(`"done":true`), ContainSubstring("gate closed")))
+	reread(t, gate)
+	g.Expect(gate.Spec.Override).To(And(Not(BeNil()), HaveField("Closed", true), HaveField("Reason", "INC-1")))
+	g.Expect(gate.StateAt(time.Now()).By.User).To(Equal(user))
+}
+
+func TestUIShowsTheRefusalOfTheAPIServer(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	gate := newGate(t, namespace, "freeze")
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "viewer"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"pipelines.weave.works", "gating.toolkit.fluxcd.io"}, Resources: []string{"pipelines", "gates", "gatepasses"}, Verbs: []string{"get", "list", "watch"}},
+	}}
+	g.Expect(kube.Create(t.Context(), role)).To(Succeed())
+	g.Expect(kube.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "viewer"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "viewer"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "kim"}},
+	})).To(Succeed())
+	_, opened := openUI(t, "--as", "kim", "-n", namespace)
+	g.Expect(opened.page(t, "/gates/"+namespace+"/freeze")).To(ContainSubstring("You may not change it"))
+	outcome := opened.act(t, "close", `{"namespace":"`+namespace+`","name":"freeze"}`)
+	g.Expect(outcome).To(And(ContainSubstring(`"done":false`), ContainSubstring(`User \"kim\" cannot patch resource \"gates\"`)))
+	reread(t, gate)
+	g.Expect(gate.Spec.Closed).To(BeFalse())
+}
+
+func TestUIThatOnlyReadsRefusesActions(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	gate := newGate(t, namespace, "freeze")
+	_, opened := openUI(t, "--read-only")
+	opened.act(t, "close", `{"namespace":"`+namespace+`","name":"freeze"}`)
+	reread(t, gate)
+	g.Expect(gate.Spec.Closed).To(BeFalse())
 }

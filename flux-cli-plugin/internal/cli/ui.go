@@ -17,12 +17,14 @@ limitations under the License.
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +34,7 @@ import (
 	gatingv1 "github.com/sluice-toolkit/sluice/api/gating/v1alpha1"
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/ui"
+	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/ui/action"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/ui/rights"
 	"github.com/sluice-toolkit/sluice/flux-cli-plugin/internal/ui/world"
 )
@@ -41,6 +44,7 @@ type uiCommand struct {
 	cluster   *clusterFlags
 	port      int
 	noBrowser bool
+	readOnly  bool
 }
 
 // newUICommand returns the command. It exists twice: as a subcommand of pipeline, and as one of flux sluice. words is how
@@ -56,6 +60,9 @@ waits for what, and what you can do about it. Changes appear by themselves.
 The page is served on this machine only, and opens in the browser with an address that works once.
 It has the rights of your kubeconfig. It installs nothing in the cluster and never reads a Secret.
 
+Actions ask for confirmation, and do what the commands of the same names do: approve, open and close
+gates, let revisions pass, reconcile, suspend and resume. With --read-only, there are none.
+
 It shows all namespaces that you may list. Otherwise it shows those of --namespace and of the
 kubeconfig's context.`,
 		Example: fmt.Sprintf(`  # Open the page in the browser
@@ -68,6 +75,7 @@ kubeconfig's context.`,
 	}
 	cmd.Flags().IntVar(&command.port, "port", 0, "the port on 127.0.0.1; defaults to any free port")
 	cmd.Flags().BoolVar(&command.noBrowser, "no-browser", false, "print the address, and do not open it")
+	cmd.Flags().BoolVar(&command.readOnly, "read-only", false, "show no actions, and refuse them")
 	_ = cmd.RegisterFlagCompletionFunc("port", cobra.NoFileCompletions)
 	return cmd
 }
@@ -118,7 +126,32 @@ func (c *uiCommand) handler(cmd *cobra.Command) (*ui.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ui.Handler{World: started, Rights: asked, User: user, Cluster: c.cluster.contextName(), Streams: ui.NewStreams()}, nil
+	handler := &ui.Handler{World: started, Rights: asked, User: user, Cluster: c.cluster.contextName(), Streams: ui.NewStreams()}
+	if !c.readOnly {
+		handler.Run = func(ctx context.Context, args []string) (string, error) {
+			return c.runCommand(ctx, loggerFor(cmd), args)
+		}
+	}
+	return handler, nil
+}
+
+// runCommand runs another command of this program as the same user, and returns what it prints.
+func (c *uiCommand) runCommand(ctx context.Context, log logger, args []string) (output string, _ error) {
+	log.actionf("%s", action.Command(args))
+	program := newProgram("sluice", "", outside{
+		// The flags of this command say which cluster it is. Warnings of the API server are part of the output.
+		dial: func(cmd *cobra.Command, _ *clusterFlags) (client.WithWatch, error) {
+			return c.cluster.dial(cmd, c.cluster)
+		},
+		isTerminal: func(any) bool { return false }, now: c.cluster.now, watchInterval: c.cluster.watchInterval,
+	})
+	var out bytes.Buffer
+	program.SetArgs(args)
+	program.SetIn(strings.NewReader(""))
+	program.SetOut(&out)
+	program.SetErr(&out)
+	err := program.ExecuteContext(ctx)
+	return out.String(), err
 }
 
 // namespaces returns the namespaces to watch if not all can be listed: those where the user may list Pipelines or Gates,

@@ -41,6 +41,8 @@ type Handler struct {
 	User, Cluster string
 	// Streams limits the pages that are live at the same time.
 	Streams chan struct{}
+	// Run runs a command of 'flux' as the user, and returns what it prints. Without it, the pages only show.
+	Run func(ctx context.Context, args []string) (output string, err error)
 }
 
 // policy lets pages load nothing from other hosts, and lets no other page show or send them.
@@ -52,6 +54,10 @@ func (h *Handler) Routes() http.Handler {
 	mux.HandleFunc("GET /assets/{name}", serveAsset)
 	mux.HandleFunc("GET /live/{path...}", h.live)
 	mux.HandleFunc("GET /", h.serve)
+	if h.Run != nil {
+		mux.HandleFunc("GET /actions/{verb}", h.ask)
+		mux.HandleFunc("POST /actions/{verb}", h.act)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
@@ -77,10 +83,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 
 // page returns what an address shows now.
 func (h *Handler) page(ctx context.Context, address *url.URL) *page {
-	seen := &view.View{
-		Snapshot: h.World.Snapshot(), User: h.User,
-		RightsIn: func(namespace string) rights.Rules { return h.Rights.In(ctx, namespace) },
-	}
+	seen := h.view(ctx)
 	status := newPart("status", statusOf(seen.Snapshot))
 	kind, key, named := objectIn(address.Path)
 	switch {
@@ -99,6 +102,14 @@ func (h *Handler) page(ctx context.Context, address *url.URL) *page {
 		return notFound(status, fmt.Sprintf("There is no Gate %s that you may list.", key))
 	}
 	return notFound(status, "There is no such page.")
+}
+
+// view returns what the user sees now.
+func (h *Handler) view(ctx context.Context) *view.View {
+	return &view.View{
+		Snapshot: h.World.Snapshot(), User: h.User, ReadOnly: h.Run == nil,
+		RightsIn: func(namespace string) rights.Rules { return h.Rights.In(ctx, namespace) },
+	}
 }
 
 // objectIn reads the path of an object's page.

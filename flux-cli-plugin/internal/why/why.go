@@ -131,12 +131,12 @@ func Unmet(record *pipelinesv1.PromotionRecord) []string {
 
 // ApproveCommand returns the command that approves the promotion into an environment.
 func ApproveCommand(pipeline *pipelinesv1.Pipeline, env string) string {
-	return fmt.Sprintf("flux approve promotion %s --env %s -n %s", pipeline.Name, quote(env), pipeline.Namespace)
+	return fmt.Sprintf("flux approve promotion %s --env %s -n %s", pipeline.Name, Quote(env), pipeline.Namespace)
 }
 
 // PassCommand returns the command that lets a revision pass a closed gate.
 func PassCommand(gate types.NamespacedName, revision string) string {
-	return fmt.Sprintf("flux pass gate %s -n %s --revision %s --reason TEXT", gate.Name, gate.Namespace, quote(revision))
+	return fmt.Sprintf("flux pass gate %s -n %s --revision %s --reason TEXT", gate.Name, gate.Namespace, Quote(revision))
 }
 
 // PullRequestURL returns the URL of the promotion's pull request, or "".
@@ -149,8 +149,8 @@ func PullRequestURL(record *pipelinesv1.PromotionRecord) string {
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9._@:/+-]+$`)
 
-// quote quotes a word for the shell.
-func quote(word string) string {
+// Quote quotes a word for the shell.
+func Quote(word string) string {
 	if plain.MatchString(word) {
 		return word
 	}

@@ -129,6 +129,56 @@ document.addEventListener('keydown', (event) => {
   field.focus();
 });
 
+// Actions: the server asks what will happen, and a confirmed answer carries a header that no form can send.
+const dialog = document.getElementById('dialog');
+
+async function ask(path) {
+  const answer = await fetch(path).catch(() => null);
+  if (answer && answer.ok) {
+    dialog.innerHTML = await answer.text();
+  } else {
+    dialog.innerHTML = '<form><h2 id="dialog-title">That did not work</h2><p></p><div class="actions"><button type="button" data-close>Close</button></div></form>';
+    dialog.querySelector('p').textContent = answer ? await answer.text() : 'flux pipeline ui has ended.';
+  }
+  dialog.showModal();
+}
+
+async function act(form) {
+  const outcome = form.querySelector('.outcome');
+  const submit = form.querySelector('[type=submit]');
+  submit.disabled = true;
+  let text = 'flux pipeline ui has ended.';
+  let done = false;
+  try {
+    const answer = await fetch(form.dataset.path, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'X-Sluice-Action': 'confirmed' },
+      body: JSON.stringify(Object.fromEntries(new FormData(form))),
+    });
+    const made = answer.ok ? await answer.json() : { done: false, output: await answer.text() };
+    text = made.output;
+    done = made.done;
+  } catch { /* the text says it */ }
+  outcome.textContent = text;
+  outcome.classList.toggle('failed', !done);
+  outcome.hidden = false;
+  submit.disabled = false;
+  submit.hidden = done;
+  const close = form.querySelector('[data-close]');
+  close.textContent = 'Close';
+  close.focus();
+}
+
+document.addEventListener('click', (event) => {
+  const button = event.target.closest('[data-action]');
+  if (button) ask(button.dataset.action);
+  if (event.target.closest('[data-close]')) dialog.close();
+});
+dialog.addEventListener('submit', (event) => {
+  event.preventDefault();
+  act(event.target);
+});
+
 showAges(document);
 setInterval(() => showAges(document), 5000);
 listen();

@@ -37,6 +37,7 @@ type Gate struct {
 	// State is the sentence of 'flux gate get'.
 	State    string
 	TurnedBy string
+	Actions  []Action
 	Changes  []string
 	// Referrers are the sources and promotions that refer to it. Those that are held come first.
 	Referrers []Referrer
@@ -70,6 +71,7 @@ func (v *View) Gate(gate *gatingv1.Gate) *Gate {
 	shown := &Gate{
 		Namespace: gate.Namespace, Name: gate.Name, Closed: state.Closed,
 		State: plaintext.Line(describe.Gate(gate, v.Now)), TurnedBy: state.By.String(),
+		Actions:  v.gateActions(gate),
 		Calendar: calendarOf(gate, v.Now),
 		Events:   v.eventsOf(gatingv1.GateKind, gate),
 		YAML:     yamlOf(gate, gatingv1.GroupVersion.String(), gatingv1.GateKind),

@@ -34,6 +34,7 @@ type Need struct {
 	Kind describe.Kind
 	// What says what it is, and Detail says why.
 	What, Detail string
+	Actions      []Action
 }
 
 // mostNeeds are shown.
@@ -47,7 +48,7 @@ func (v *View) needs() (shown []Need, more int) {
 		if env := why.Lagging(pipeline); kindOf(pipeline) == describe.Failed || kindOf(pipeline) == describe.RolledBack {
 			failures = append(failures, Need{
 				Link: Link{pipeline.Namespace + "/" + pipeline.Name, PipelinePath(pipeline)}, Kind: kindOf(pipeline),
-				What: kindOf(pipeline).Word(), Detail: why.Line(pipeline, env, v.Now),
+				What: kindOf(pipeline).Word(), Detail: why.Line(pipeline, env, v.Now), Actions: v.pipelineActions(pipeline),
 			})
 		}
 	}
@@ -72,8 +73,9 @@ func (v *View) approvalsIn(pipeline *pipelinesv1.Pipeline) []Need {
 		}
 		needs = append(needs, Need{
 			Link: Link{pipeline.Namespace + "/" + pipeline.Name, PipelinePath(pipeline)}, Kind: describe.Waiting,
-			What:   "waits for your approval",
-			Detail: plaintext.Line(fmt.Sprintf("%s into %s; approvals: %s; also waits for: %s", short(rev), env, describe.Approvals(pipeline, env, rev), describe.Besides(pipeline, env))),
+			What:    "waits for your approval",
+			Detail:  plaintext.Line(fmt.Sprintf("%s into %s; approvals: %s; also waits for: %s", short(rev), env, describe.Approvals(pipeline, env, rev), describe.Besides(pipeline, env))),
+			Actions: v.approvalActions(pipeline, env),
 		})
 	}
 	return needs
@@ -86,7 +88,7 @@ func (v *View) gatesToTurn() []Need {
 		if gate.StateAt(v.Now).Closed && gate.Status.Held > 0 && MayTurn(v.RightsIn(gate.Namespace), gate) == "" {
 			closed := v.closedGate(gate)
 			needs = append(needs, Need{
-				Link: closed.Link, Kind: describe.Waiting, What: "holds " + closed.Held, Detail: describe.Gate(gate, v.Now),
+				Link: closed.Link, Kind: describe.Waiting, What: "holds " + closed.Held, Detail: describe.Gate(gate, v.Now), Actions: v.gateActions(gate),
 			})
 		}
 	}

@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	pipelinesv1 "github.com/sluice-toolkit/sluice/api/pipelines/v1alpha1"
 	"github.com/sluice-toolkit/sluice/api/plaintext"
 	"github.com/sluice-toolkit/sluice/api/revision"
@@ -36,6 +38,7 @@ type Pipeline struct {
 	Revision     string
 	Message      string
 	Graph        *graph.Graph
+	Actions      []Action
 	Environments []Environment
 	History      []Record
 	Events       []Event
@@ -51,10 +54,9 @@ type Environment struct {
 	Targets []Target
 	// Compare is what the promotion changes, or nil.
 	Compare *Link
-	// Gates are those of the promotion that can be seen.
-	Gates []Link
-	// Approve is the command that approves the promotion, or "".
-	Approve string
+	// Gates are those of the promotion. One that can't be seen has no path.
+	Gates   []Link
+	Actions []Action
 }
 
 // Target is an application object.
@@ -77,7 +79,7 @@ type Record struct {
 func (v *View) Pipeline(pipeline *pipelinesv1.Pipeline) *Pipeline {
 	_, message := describe.Ready(pipeline)
 	shown := &Pipeline{
-		Row: rowOf(pipeline), Revision: short(pipeline.Status.Revision), Message: plaintext.Line(message), Graph: graph.Of(pipeline),
+		Row: rowOf(pipeline), Actions: v.pipelineActions(pipeline), Revision: short(pipeline.Status.Revision), Message: plaintext.Line(message), Graph: graph.Of(pipeline),
 		App:    fmt.Sprintf("%s %s", pipeline.Spec.AppRef.Kind, pipeline.Spec.AppRef.Name),
 		Events: v.eventsOf(pipelinesv1.PipelineKind, pipeline),
 		YAML:   yamlOf(pipeline, pipelinesv1.GroupVersion.String(), pipelinesv1.PipelineKind),
@@ -103,12 +105,10 @@ func (v *View) Pipeline(pipeline *pipelinesv1.Pipeline) *Pipeline {
 }
 
 func (v *View) environment(pipeline *pipelinesv1.Pipeline, env *pipelinesv1.Environment, cell Cell) Environment {
-	shown := Environment{Cell: cell, Why: why.Line(pipeline, env.Name, v.Now)}
+	shown := Environment{Cell: cell, Actions: v.approvalActions(pipeline, env.Name), Why: why.Line(pipeline, env.Name, v.Now)}
 	if promotion := pipeline.PromotionInto(env); promotion != nil && promotion.Gates != nil && !cell.First {
 		for _, ref := range promotion.Gates.Refs {
-			if gate := v.Snapshot.Gate(ref.NamespacedName(pipeline.Namespace)); gate != nil {
-				shown.Gates = append(shown.Gates, Link{gate.Name + ": " + describe.GateState(gate, v.Now), GatePath(gate)})
-			}
+			shown.Gates = append(shown.Gates, v.gateLink(ref.NamespacedName(pipeline.Namespace)))
 		}
 	}
 	status := pipeline.Status.Environments[env.Name]
@@ -118,13 +118,19 @@ func (v *View) environment(pipeline *pipelinesv1.Pipeline, env *pipelinesv1.Envi
 	for i := range status.Targets {
 		shown.Targets = append(shown.Targets, targetOf(&status.Targets[i]))
 	}
-	if status.WaitingApproval.Revision != "" {
-		shown.Approve = why.ApproveCommand(pipeline, env.Name)
-	}
 	if revisions := wholeRevisions(status); len(revisions) == 1 {
 		shown.Compare = v.compare(pipeline, revisions[0], pipeline.Status.RevisionInto(env.Name))
 	}
 	return shown
+}
+
+// gateLink returns a gate with its state. One that can't be seen is named.
+func (v *View) gateLink(key client.ObjectKey) Link {
+	gate := v.Snapshot.Gate(key)
+	if gate == nil {
+		return Link{Text: key.String() + ": missing, or you may not list it"}
+	}
+	return Link{gate.Name + ": " + describe.GateState(gate, v.Now), GatePath(gate)}
 }
 
 func targetOf(target *pipelinesv1.TargetStatus) Target {

@@ -32,6 +32,8 @@ type View struct {
 	*world.Snapshot
 	// User is the name that the API server knows the user by.
 	User string
+	// ReadOnly leaves all actions out.
+	ReadOnly bool
 	// RightsIn returns the user's rights in a namespace.
 	RightsIn func(namespace string) rights.Rules
 }

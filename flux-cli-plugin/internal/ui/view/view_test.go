@@ -276,6 +276,17 @@ func TestHoursThatTheClocksSkipAreLeftOut(t *testing.T) {
 		BeEquivalentTo("open"), BeEquivalentTo("mixed"), BeEquivalentTo("skipped"), BeEquivalentTo("closed"), BeEquivalentTo("mixed"), BeEquivalentTo("open")))
 }
 
+func TestGatesThatCanNotBeSeenAreNamed(t *testing.T) {
+	g := NewWithT(t)
+	pipeline := app("shop", "Waiting")
+	pipeline.Spec.Promotion.Gates = &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze", "platform/sign-off"}}
+	gate := &gatingv1.Gate{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "freeze"}}
+	shown := seen(t, &world.Snapshot{Gates: []*gatingv1.Gate{gate}}).Pipeline(pipeline)
+	g.Expect(shown.Environments[1].Gates).To(Equal([]view.Link{
+		{Text: "freeze: open", Path: "/gates/apps/freeze"}, {Text: "platform/sign-off: missing, or you may not list it"},
+	}))
+}
+
 func TestYAMLHasNoManagedFields(t *testing.T) {
 	g := NewWithT(t)
 	pipeline := app("shop", "Waiting")

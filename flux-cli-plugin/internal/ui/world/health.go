@@ -137,11 +137,11 @@ func (h *health) namespacesOf(kind *kind, feeds []*feed) (shown, denied []string
 func limitOf(name string, shown, denied []string) string {
 	switch {
 	case len(shown) > 0 && len(denied) > 0:
-		return "you may not list " + name + " in " + namespaces(denied) + ", nor in all namespaces: showing " + namespaces(shown) + " only"
+		return "you may not list and watch " + name + " in " + namespaces(denied) + ", nor in all namespaces: showing " + namespaces(shown) + " only"
 	case len(shown) > 0:
-		return "you may not list " + name + " in all namespaces: showing " + namespaces(shown) + " only"
+		return "you may not list and watch " + name + " in all namespaces: showing " + namespaces(shown) + " only"
 	case len(denied) > 0:
-		return "you may not list " + name + " in " + namespaces(denied)
+		return "you may not list and watch " + name + " in " + namespaces(denied)
 	}
 	return ""
 }

@@ -101,15 +101,15 @@ func TestWhatMayNotBeListedIsNamed(t *testing.T) {
 	}{
 		{
 			name: "some namespaces", allowed: []string{"team-a"}, namespaces: []string{"team-a"}, pipelines: 1,
-			limit: "you may not list " + kinds + " in all namespaces: showing namespace team-a only",
+			limit: "you may not list and watch " + kinds + " in all namespaces: showing namespace team-a only",
 		},
 		{
 			name: "not all of the namespaces asked for", allowed: []string{"team-a"}, namespaces: []string{"flux-system", "team-a"}, pipelines: 1,
-			limit: "you may not list " + kinds + " in namespace flux-system, nor in all namespaces: showing namespace team-a only",
+			limit: "you may not list and watch " + kinds + " in namespace flux-system, nor in all namespaces: showing namespace team-a only",
 		},
 		{
 			name: "none", allowed: []string{}, namespaces: []string{"flux-system", "team-a"},
-			limit: "you may not list " + kinds + " in namespaces flux-system, team-a",
+			limit: "you may not list and watch " + kinds + " in namespaces flux-system, team-a",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
