@@ -38,6 +38,7 @@ import (
 // RBAC and a policy decide who may approve, so these tests act as ServiceAccounts with real tokens.
 var _ = Describe("An approval", Ordered, func() {
 	const namespace = "approvals"
+	var alerts <-chan alerted
 
 	// as creates a ServiceAccount and returns a client with its token.
 	as := func(ctx context.Context, name string) client.Client {
@@ -117,6 +118,7 @@ metadata: {name: shop, namespace: approvals-%[1]s}
 spec: {interval: 24h, path: ./deploy, prune: true, targetNamespace: approvals-%[1]s, sourceRef: {kind: GitRepository, name: shop-%[1]s, namespace: flux-system}}
 `, env, world.RepositoryURL("approved"), version)
 		}
+		alerts = alertOf(ctx, namespace+"-prod", "shop", "Kustomization", "shop")
 		for _, name := range []string{"shop", "other"} {
 			apply(ctx, `
 apiVersion: pipelines.weave.works/v1alpha1
@@ -154,10 +156,11 @@ spec:
 		Expect(world.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "shop"}, shop)).To(Succeed())
 		Expect(shop.Status.Environments["prod"].Promotion.Approvers).To(Equal([]string{user("ada"), user("bob")}))
 
-		By("reporting it in events for existing Alerts, and in metrics")
+		By("reporting it in existing Alerts, in events, and in metrics")
+		Eventually(ctx, alerts).Should(Receive(HaveField("Message", HavePrefix("pipeline approvals/shop: prod: v2.0.0@sha1:"))))
 		Eventually(ctx, func(ctx context.Context) (string, error) {
-			return run(ctx, "kubectl", "events", "--namespace", namespace+"-prod", "--for", "kustomization/shop")
-		}).Should(ContainSubstring("pipeline approvals/shop: prod: v2.0.0@sha1:"))
+			return run(ctx, "kubectl", "events", "--namespace", namespace, "--for", "pipeline/shop")
+		}).Should(ContainSubstring("prod: v2.0.0@sha1:"))
 		Eventually(ctx, metricsOf(world.PipelineController)).Should(And(
 			ContainSubstring(`sluice_pipeline_promotion{environment="prod",name="shop",namespace="approvals",state="succeeded"} 1`),
 			ContainSubstring(`sluice_promotion_precondition_wait_duration_seconds_count{environment="prod",name="shop",namespace="approvals",type="Approval"} 1`),

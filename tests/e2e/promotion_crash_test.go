@@ -70,7 +70,9 @@ var _ = Describe("Killing pipeline-controller", Ordered, func() {
 		ofPromoted := func(r *http.Request) bool { return strings.Contains(r.URL.Path, promoted.Load().(string)) }
 		server, err := proxy.Kubernetes(world.Cluster.Config, ofPromoted)
 		Expect(err).NotTo(HaveOccurred())
-		host, err := proxy.HTTPS(github.URL(), github.Transport(), ofPromoted)
+		transport := github.Transport()
+		transport.DisableKeepAlives = true // a request on a connection that is used again is repeated if that is cut
+		host, err := proxy.HTTPS(github.URL(), transport, ofPromoted)
 		Expect(err).NotTo(HaveOccurred())
 		gitHost, ca = host.URL, base64.StdEncoding.EncodeToString(killproxy.CA(host))
 		notification := func(r *http.Request) bool { return asksForPromotion(r, promoted.Load().(string)) }

@@ -70,6 +70,7 @@ func BenchmarkBudgets(b *testing.B) {
 	}
 	part("programs", r.programs)
 	part("planner", r.planner)
+	part("Git", r.git)
 	for _, n := range numbers(b, *pipelines) {
 		part(thousands(n, "pipelines"), func(b *testing.B) error { return r.pipelines(b, n) })
 	}
@@ -140,6 +141,33 @@ func (r *report) planner(b *testing.B) error {
 	r.within("3 environments", "a plan that changes nothing, µs", took/1000, 2)
 	r.within("3 environments", "a plan that changes nothing, allocations", allocations, 10)
 	return errors.Join(err, err2)
+}
+
+var fetched = regexp.MustCompile(`(\S+) (first|merged|unmoved)-(s|peak-MB)`)
+
+// git runs the benchmark of a large Git repository.
+func (r *report) git(b *testing.B) error {
+	out, err := exec.CommandContext(b.Context(), "go", "test", "-run", "^$", "-bench", "LargeRepository", "-benchtime", "1x", "-timeout", "30m",
+		"../../pipeline-controller/internal/promote").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	names := map[string]string{"first": "the first promotion", "merged": "the next promotion, after a merge", "unmoved": "the next promotion, with an unchanged base branch"}
+	for _, match := range fetched.FindAllStringSubmatch(string(out), -1) {
+		value, err := strconv.ParseFloat(match[1], 64)
+		if err != nil {
+			return err
+		}
+		name, budget := names[match[2]]+", s", 1.0
+		switch {
+		case match[3] != "s":
+			name, budget = names[match[2]]+": memory at most, MB", 256
+		case match[2] == "first":
+			budget = 60
+		}
+		r.within("a repository of 2 GB, 41,000 tags", name, value, budget)
+	}
+	return nil
 }
 
 // pipelines measures pipeline-controller with n Pipelines.
