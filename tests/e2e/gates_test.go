@@ -151,6 +151,7 @@ spec:
 		Expect(warnings(ctx, source)).To(ContainElement(ContainSubstring(warning)), "as the flux CLI suspends")
 		Expect(warnings(ctx, source, client.FieldOwner("a-controller"))).To(BeEmpty())
 		Expect(kubectl("annotate", "gitrepository", "suspended-late", "team=a")).NotTo(ContainSubstring(warning))
+		Expect(kubectl("patch", "gitrepository", "suspended-late", "--type=merge", `--patch={"metadata":{"labels":{"team":"a"}}}`)).NotTo(ContainSubstring(warning))
 
 		By("suspending it with one's own field manager, which leaves a trace")
 		manifest := filepath.Join(GinkgoT().TempDir(), "suspend.yaml")

@@ -217,6 +217,7 @@ func attempts() []attempt {
 	add(gates+"in the spec, with a namespace", closedGate, `{"spec":{"gates":{"require":"all","refs":["flux-system/policies-closed"]}}}`, aStatus(fetched, open(2)))
 	add(gates+"in the spec, one is enough", "", `{"spec":{"gates":{"require":"oneOf","refs":["policies-closed"]}}}`, aStatus(fetched, open(2)))
 	add(gates+"inherited", closedGate, gatedBy(inherited, "policies-open,policies-closed"), opened)
+	add(gates+"inherited, and open", "", gatedBy(inherited, "policies-open"), opened)
 	add(gates+"inherited, with a namespace", closedGate, gatedBy(inherited, "flux-system/policies-closed"), opened)
 	add(gates+"inherited, one is enough", "", gatedBy(inherited, "oneOf policies-open,policies-closed"), opened)
 	add(gates+"open", "", closed("policies-open"), opened)
@@ -278,6 +279,12 @@ func attempts() []attempt {
 
 	const ours = "sluice-gates-open: "
 	right := "requires the verb release on gates in all namespaces"
+	everything := func() (conditions []any) {
+		for _, name := range gatingv1.SourceConditions {
+			conditions = append(conditions, says(name, "True", 1, "told"))
+		}
+		return conditions
+	}
 	for _, name := range gatingv1.SourceConditions {
 		was := says(name, "True", 1, "told")
 		untrusted := func(a *attempt) { a.byEditor = true }
@@ -287,6 +294,9 @@ func attempts() []attempt {
 		add(ours+name+" is kept", "", closed("policies-open"), aStatus(nil, was, says("Ready", "True", 1, "")), untrusted, with(aStatus(nil, was)))
 		add(ours+name+" is made False", "", closed("policies-open"), aStatus(nil, says(name, "False", 1, "")), untrusted, with(aStatus(nil, was)))
 		add(ours+name+" is removed", "", closed("policies-open"), aStatus(nil), untrusted, with(aStatus(nil, was)))
+		add(ours+name+" is removed with all conditions", "", closed("policies-open"), map[string]any{}, untrusted, with(aStatus(nil, was)))
+		add(ours+name+" is written twice beside the others", "a source can have only one condition", closed("policies-open"), aStatus(nil, append(everything(), says(name, "False", 1, ""))...),
+			untrusted, with(aStatus(nil, everything()...)))
 		add(ours+name+" is written twice", "a source can have only one condition", closed("policies-open"), aStatus(nil, was, says(name, "False", 1, "")), untrusted, with(aStatus(nil, was)))
 	}
 	add(ours+"another condition is made True", "", closed("policies-open"), aStatus(nil, says("Ready", "True", 1, "")), func(a *attempt) { a.byEditor = true })
