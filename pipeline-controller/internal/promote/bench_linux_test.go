@@ -141,6 +141,7 @@ func (h largeHost) fill(b *testing.B) {
 			fmt.Fprintf(w, "reset refs/tags/%s\nfrom refs/heads/main\n\n", tag)
 		}
 	}, "fast-import", "--quiet", "--force", "--depth=0")
+	h.git(b, nil, "pack-refs", "--all") // as hosts do
 }
 
 // largeManifest has a marker if it is the first of its application.
