@@ -48,7 +48,7 @@ var (
 	sources   = flag.Int("sources", 500, "benchmarks of one gate: how many sources name it")
 	pipelines = flag.String("pipelines", "100,1000,5000", "BenchmarkBudgets: numbers of Pipelines, or empty")
 	gated     = flag.String("gated", "100,1000,5000", "BenchmarkBudgets: numbers of sources on one gate, or empty")
-	quietFor  = flag.Duration("quiet-for", time.Minute, "BenchmarkBudgets: how long requests are counted in a cluster in which nothing changes")
+	quietFor  = flag.Duration("quiet-for", 150*time.Second, "BenchmarkBudgets: how long requests are counted in a cluster in which nothing changes. Go's garbage collector runs within two minutes")
 	output    = flag.String("report", filepath.Join("..", "..", "bin", "bench.json"), "BenchmarkBudgets: the file for the report as JSON. The table is in a file with the suffix .md, and the plot in one with .svg")
 	before    = flag.String("before", "", "BenchmarkBudgets: the JSON of an earlier run to compare with")
 )

@@ -129,7 +129,7 @@ type PipelineReconciler struct {
 
 // queuePatience is how long a notification waits for its turn before the status reports that. When many Pipelines
 // promote at once, each write of a status would make the others wait longer.
-const queuePatience = 15 * time.Second
+const queuePatience = 2 * time.Minute
 
 // newsWait is the time after which a Pipeline is reconciled that has changed but is old in the cache, if no event
 // triggers it earlier.

@@ -18,6 +18,7 @@ package leafcluster
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,8 +67,8 @@ type watch struct {
 	enqueue enqueue
 
 	mu sync.RWMutex
-	// subscribers of each object. Guarded by mu.
-	subscribers map[types.NamespacedName]map[subscriber]struct{}
+	// subscribers of each object. Nearly all have one, for which a map would take ten times the memory. Guarded by mu.
+	subscribers map[types.NamespacedName][]subscriber
 	// states of all objects in the namespace. Guarded by mu.
 	states map[types.NamespacedName]application.State
 	// flickering contains the times until which objects that are being reconciled still count as ready. Guarded by mu.
@@ -86,7 +87,7 @@ type watch struct {
 }
 
 func newWatch(key watchKey, server *server, enqueue enqueue) *watch {
-	w := &watch{key: key, server: server, enqueue: enqueue, subscribers: map[types.NamespacedName]map[subscriber]struct{}{},
+	w := &watch{key: key, server: server, enqueue: enqueue, subscribers: map[types.NamespacedName][]subscriber{},
 		states: map[types.NamespacedName]application.State{}, flickering: map[types.NamespacedName]time.Time{}}
 	w.restart()
 	return w
@@ -103,17 +104,16 @@ func (w *watch) restart() {
 func (w *watch) subscribe(object types.NamespacedName, s subscriber) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.subscribers[object] == nil {
-		w.subscribers[object] = map[subscriber]struct{}{}
+	if !slices.Contains(w.subscribers[object], s) {
+		w.subscribers[object] = append(w.subscribers[object], s)
 	}
-	w.subscribers[object][s] = struct{}{}
 }
 
 // unsubscribe removes a subscriber, and returns the number of objects with other subscribers.
 func (w *watch) unsubscribe(object types.NamespacedName, s subscriber) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.subscribers[object], s)
+	w.subscribers[object] = slices.DeleteFunc(w.subscribers[object], func(other subscriber) bool { return other == s })
 	if len(w.subscribers[object]) == 0 {
 		delete(w.subscribers, object)
 	}
@@ -238,7 +238,7 @@ func (w *watch) notify() {
 
 func (w *watch) notifyLocked() {
 	for _, subscribers := range w.subscribers {
-		for s := range subscribers {
+		for _, s := range subscribers {
 			w.enqueue(s.pipeline, gatherTime)
 		}
 	}
@@ -246,7 +246,7 @@ func (w *watch) notifyLocked() {
 
 // changedLocked queues the Pipelines that are subscribed to an object.
 func (w *watch) changedLocked(name types.NamespacedName, after time.Duration) {
-	for s := range w.subscribers[name] {
+	for _, s := range w.subscribers[name] {
 		w.enqueue(s.pipeline, after)
 	}
 }
