@@ -49,7 +49,7 @@ var hostile = `</bdi></main><script>alert(1)</script><img src=x onerror=alert(1)
 func newPipeline(name, message string) *pipelinesv1.Pipeline {
 	pipeline := &pipelinesv1.Pipeline{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: name}}
 	pipeline.Spec.AppRef.Kind = "Kustomization"
-	pipeline.Spec.Promotion = &pipelinesv1.Promotion{Manual: true}
+	pipeline.Spec.Promotion = &pipelinesv1.Promotion{Manual: true, Gates: &gatingv1.GateReferences{Refs: []gatingv1.GateReference{"freeze"}}}
 	pipeline.Status.Environments = map[string]*pipelinesv1.EnvironmentStatus{}
 	for _, env := range []string{"dev", "prod"} {
 		pipeline.Spec.Environments = append(pipeline.Spec.Environments, pipelinesv1.Environment{Name: env})
